@@ -44,20 +44,4 @@ void cil_energy_set(struct cil_energy *energy,
 void cil_energy_init(struct cil_energy *energy,
 		     const struct cil_machine *machine);
 
-/**
- * cil_energy_cost() - expected cost of choosing one state
- * @entry: of the state, as in struct cil_energy
- * @power: likewise
- * @share: probability of being in the state at all, part of CIL_ONE
- * @time: expected time in it, in quarters of a nanosecond, at most @share of
- *	CIL_DURATION_MAX
- *
- * Return: the cost, in units that are the same for all states; at most 2^63,
- * so that two may be added.
- */
-static inline u64 cil_energy_cost(u64 entry, u32 power, u32 share, u32 time)
-{
-	return entry * (share >> 14) + ((u64)power * time << 14);
-}
-
 #endif /* CIL_ENERGY_H */

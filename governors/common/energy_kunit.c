@@ -162,15 +162,10 @@ static void extreme_tables_do_not_overflow(struct kunit *test)
 						     cil_random(&state) % 32;
 		}
 		cil_energy_init(&e, &machine);
-		KUNIT_ASSERT_LE(test, e.power[0], ONE);
 		for (k = 0; k < machine.state_count; k++) {
-			u64 most = cil_energy_cost(e.entry[k], e.power[k],
-						   CIL_ONE, U32_MAX);
-
 			KUNIT_ASSERT_LE(test, e.entry[k],
 					(u64)ONE * CIL_DURATION_MAX);
-			KUNIT_ASSERT_LE(test, most, 1ULL << 63);
-			KUNIT_ASSERT_GE(test, most, e.entry[k]);
+			KUNIT_ASSERT_LE(test, e.power[k], ONE);
 		}
 	}
 }

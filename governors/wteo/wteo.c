@@ -80,18 +80,26 @@
 
 #include "wteo.h"
 
+/* Entering and leaving a state counts more than its energy, up to a second at full power. */
+static u64 entry_of(const struct wteo *w, u32 k)
+{
+	u64 entry = w->energy.entry[k];
+
+	entry += entry * w->tunables.latency_bias >> 10;
+	return (u64)cil_clamp((s64)entry, 0, (s64)CIL_DURATION_MAX << 16);
+}
+
 /* Mean interval from which state k is chosen rather than the shallower j; U32_MAX: none. */
 static u32 break_even(const struct wteo *w, u32 j, u32 k)
 {
-	const struct wteo_state *from = &w->states[j], *to = &w->states[k];
-	u64 pays_ns;
+	u32 from = w->energy.power[j], to = w->energy.power[k];
+	u64 before = entry_of(w, j), entry = entry_of(w, k), pays_ns;
 
-	if (to->power >= from->power)
+	if (to >= from)
 		return U32_MAX;
-	if (to->entry <= from->entry)
+	if (entry <= before)
 		return 0;
-	pays_ns = cil_divide_by_shifts(to->entry - from->entry,
-				       from->power - to->power);
+	pays_ns = cil_divide_by_shifts(entry - before, from - to);
 	/* No mean is longer: firmware says so of states that are for suspend. */
 	return pays_ns < CIL_DURATION_MAX ? (u32)pays_ns : U32_MAX;
 }
@@ -132,17 +140,26 @@ static void pass_over_others(struct wteo *w)
 			w->states[k].pays_ns = w->states[k + 1].pays_ns;
 }
 
-/* Entering and leaving a state counts more than its energy, up to a second at full power. */
-static void set_bias(struct wteo *w, const struct cil_machine *machine)
+/*
+ * Costs, greatest exit latency, and ends of the columns. An unsorted table has no
+ * column between a state and a deeper one that pays sooner.
+ */
+static void set_states(struct wteo *w, const struct cil_machine *machine)
 {
-	u64 most = (u64)CIL_DURATION_MAX << 16;
+	u32 bound_ns = U32_MAX;
 	u32 k;
 
-	for (k = 0; k < machine->state_count; k++) {
-		u64 entry = w->energy.entry[k];
+	for (k = machine->state_count; k--;) {
+		s64 pays_ns = machine->states[k].target_residency_ns;
+		s64 latency_ns = machine->states[k].exit_latency_ns;
 
-		entry += entry * w->tunables.latency_bias >> 10;
-		w->states[k].entry = entry < most ? entry : most;
+		w->costs[k].entry = (u32)(entry_of(w, k) >> WTEO_ENTRY_SHIFT);
+		w->costs[k].power = w->energy.power[k];
+		w->states[k].bound_ns = bound_ns;
+		if (pays_ns < bound_ns)
+			bound_ns = pays_ns < 0 ? 0 : (u32)pays_ns;
+		if (latency_ns > w->greatest_latency_ns)
+			w->greatest_latency_ns = latency_ns;
 	}
 }
 
@@ -158,7 +175,7 @@ void wteo_prepare(struct wteo *w, const struct cil_machine *machine,
 		  const struct wteo_tunables *t)
 {
 	w->tunables = *t;
-	set_bias(w, machine);
+	set_states(w, machine);
 	/* A share g more each time gives the last one the share g / (1 + g). */
 	w->growth = (u32)cil_divide_by_shifts((u64)t->learning_rate << 20,
 					      1000 - t->learning_rate);
@@ -170,44 +187,17 @@ void wteo_prepare(struct wteo *w, const struct cil_machine *machine,
 	pass_over_others(w);
 }
 
-/*
- * Ends of the columns. An unsorted table has none between a state and a deeper
- * one that pays sooner.
- */
-static void set_bounds(struct wteo *w, const struct cil_machine *machine)
-{
-	u32 bound_ns = U32_MAX;
-	u32 k;
-
-	for (k = machine->state_count; k--;) {
-		s64 pays_ns = machine->states[k].target_residency_ns;
-
-		w->states[k].bound_ns = bound_ns;
-		if (pays_ns < bound_ns)
-			bound_ns = pays_ns < 0 ? 0 : (u32)pays_ns;
-	}
-}
-
 static void wteo_init(void *state, const struct cil_machine *machine,
 		      const void *tunables)
 {
 	static const u32 unknown_mw[CIL_STATE_MAX];
 	struct wteo *w = state;
 	struct wteo_row *base;
-	u32 k;
 
 	memset(w, 0, sizeof(*w));
 	/* Powers are derived from the target residencies, which drivers know. */
 	cil_energy_set(&w->energy, machine, unknown_mw);
-	for (k = 0; k < machine->state_count; k++) {
-		s64 latency_ns = machine->states[k].exit_latency_ns;
-
-		w->states[k].power = w->energy.power[k];
-		if (latency_ns > w->greatest_latency_ns)
-			w->greatest_latency_ns = latency_ns;
-	}
 	wteo_prepare(w, machine, tunables);
-	set_bounds(w, machine);
 	w->all_states = (1u << machine->state_count) - 1;
 	w->learned = CIL_ROW_NONE;
 	w->history = WTEO_KEY_HISTORY;

@@ -39,6 +39,9 @@
 /* Weight of a row's first interval: its time is exact to 16 ns, and 31 such find room. */
 #define WTEO_FIRST_WEIGHT	0x1000000u
 
+/* A second at full power fits 32 bits. Energy is exact to 0.25 ns of that. */
+#define WTEO_ENTRY_SHIFT	14
+
 /* A row that sums to more is divided by eight: half of CIL_ONE has room for one more. */
 #define WTEO_TOTAL_MAX		(CIL_ONE / 2)
 
@@ -88,18 +91,24 @@ struct wteo_interval {
 
 /**
  * struct wteo_state - what is derived for an idle state
- * @entry: energy for entering and leaving it, as in struct cil_energy
- * @power: power in it, likewise
  * @pays_ns: mean interval from which it pays, in ascending order; a state that
  *	never does has that of the next deeper one
  * @bound_ns: target residency of the state after it, in ascending order; for the
  *	last one, U32_MAX
  */
 struct wteo_state {
-	u64 entry;
-	u32 power;
 	u32 pays_ns;
 	u32 bound_ns;
+};
+
+/**
+ * struct wteo_cost - cost of an idle state, where stopping the tick is weighed
+ * @entry: for entering and leaving it, in 2^WTEO_ENTRY_SHIFT of struct cil_energy
+ * @power: in it, as in struct cil_energy
+ */
+struct wteo_cost {
+	u32 entry;
+	u32 power;
 };
 
 /**
@@ -138,44 +147,49 @@ struct wteo_row {
  * @rows: the base row, then those of conditions; of @lines each, so that a
  *	machine with few states touches little memory
  * @interval: the interval in progress
- * @tunables: what costs, growth and half-life were prepared for
- * @states: what is derived from the machine and the tunables, for each state
- * @energy: cost model, for init: a program in BPF cannot have it on its stack
- * @paying: bit k is set if state k is the cheapest for some mean interval
- * @deepest: the deepest of those
- * @growth: of weights, for the learning rate
- * @half_life: in steps of 2^WTEO_STEP_SHIFT ns, S32_MAX for never
  * @greatest_latency_ns: exit latency that no state exceeds
- * @all_states: bit k is set for each state k
  * @history: condition of the next interval, without the timer
  * @stopped: number of intervals that began since the tick was stopped, up to
  *	2^WTEO_UNSEEN_SHIFT
  * @intervals: number of intervals learned
+ * @learned: row that the last update changed, or CIL_ROW_NONE
  * @doubt: how much better the base row foresaw what happened of late than rows
  *	that know, as cil_log2() of the odds
- * @learned: row that the last update changed, or CIL_ROW_NONE
+ * @deepest: the deepest of @paying
+ * @paying: bit k is set if state k is the cheapest for some mean interval
+ * @all_states: bit k is set for each state k
  * @lines: cache lines of a row
+ * @tunables: what costs, growth and half-life were prepared for
+ * @growth: of weights, for the learning rate
+ * @half_life: in steps of 2^WTEO_STEP_SHIFT ns, S32_MAX for never
+ * @states: what is derived from the machine and the tunables, for each state
+ * @costs: likewise; few decisions need them, so they are apart
+ * @energy: cost model, to prepare: a program in BPF cannot have it on its stack
  */
 struct wteo {
 	u8 rows[2 * WTEO_LINE * WTEO_ROWS];
 	struct wteo_interval interval;
+	s64 greatest_latency_ns;
 	u32 history;
 	u32 stopped;
 	u8 intervals;
 	u8 learned;
 	u8 doubt;
-	u32 paying;
-	u32 deepest;
+	u8 deepest;
+	u16 paying;
+	u16 all_states;
 	u32 lines;
-	s64 greatest_latency_ns;
 	struct wteo_tunables tunables;
-	u32 all_states;
 	u32 growth;
 	s32 half_life;
 	struct wteo_state states[CIL_STATE_MAX];
+	struct wteo_cost costs[CIL_STATE_MAX];
 	struct cil_energy energy;
 };
 
+/* With four states a decision reads two lines of it, and rows. */
+static_assert(offsetof(struct wteo, states[4]) - offsetof(struct wteo, interval) <=
+	      2 * WTEO_LINE, "two lines have room for four states");
 static_assert(sizeof(struct wteo_row) + WTEO_COLUMNS * sizeof(struct wteo_cell) <=
 	      2 * WTEO_LINE, "two lines have room for all columns");
 
@@ -238,7 +252,7 @@ static inline u32 wteo_state_used(u32 states)
 
 	return sizeof(struct wteo) -
 	       WTEO_ROWS * (2 - wteo_lines(states)) * WTEO_LINE -
-	       unused * sizeof(struct wteo_state);
+	       unused * (sizeof(struct wteo_state) + sizeof(struct wteo_cost));
 }
 
 void wteo_select(void *state, const struct cil_machine *machine,

@@ -125,8 +125,8 @@ static void equal_residencies_work(struct kunit *test)
 	KUNIT_EXPECT_GT(test, seen[CIL_REASON_WTEO_EXPECTED] +
 			      seen[CIL_REASON_WTEO_EXPECTED_TICK], 100);
 	for (k = 1; k < 5; k++)
-		KUNIT_EXPECT_LT(test, b->wteo.states[k].power,
-				b->wteo.states[k - 1].power);
+		KUNIT_EXPECT_LT(test, b->wteo.costs[k].power,
+				b->wteo.costs[k - 1].power);
 }
 
 static const s64 extremes[] = {

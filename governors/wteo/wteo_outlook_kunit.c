@@ -232,10 +232,11 @@ static void late_is_beyond_the_tick(struct kunit *test)
 static void stopping_takes_work(struct kunit *test)
 {
 	struct bench *b = bench_with_base(test);
-	const struct wteo_state *e = b->wteo.states;
+	const u32 *power = b->wteo.energy.power;
+	const u64 *entry = b->wteo.energy.entry;
 	/* Else there are wake-ups to two states, and state 1 is cheapest then. */
-	u32 rest_ns = (u32)cil_divide((u64)e[0].power * 5 * US - e[1].entry,
-				      e[1].power - e[3].power);
+	u32 rest_ns = (u32)cil_divide((u64)power[0] * 5 * US - entry[1],
+				      power[1] - power[3]);
 
 	KUNIT_EXPECT_GT(test, rest_ns, 2 * US);
 	KUNIT_EXPECT_LT(test, rest_ns, 20 * US);
@@ -365,9 +366,10 @@ static void costs_decide_without_a_neighbour(struct kunit *test)
 {
 	static const struct cil_query without = { .disabled = 1u << 2 };
 	struct bench *b = bench_with_base(test);
-	const struct wteo_state *e = b->wteo.states;
-	s64 edge_ns = (s64)cil_divide(e[3].entry - e[1].entry,
-				      e[1].power - e[3].power);
+	const u32 *power = b->wteo.energy.power;
+	const u64 *entry = b->wteo.energy.entry;
+	s64 edge_ns = (s64)cil_divide(entry[3] - entry[1],
+				      power[1] - power[3]);
 
 	KUNIT_EXPECT_LT(test, edge_ns, 90 * US);
 	give(b, 2, ONE, edge_ns - 300);

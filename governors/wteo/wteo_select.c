@@ -246,11 +246,12 @@ static inline struct outlook look_ahead(const struct wteo *w,
 	return o;
 }
 
+/* Below 2^63, so two may be added: a share has 30 bits, a power 16. */
 static inline u64 cost(const struct wteo *w, u32 index, u32 share, u32 time)
 {
-	const struct wteo_state *state = &w->states[index];
+	const struct wteo_cost *cost = &w->costs[index];
 
-	return cil_energy_cost(state->entry, state->power, share, time);
+	return (u64)cost->entry * share + ((u64)cost->power * time << 14);
 }
 
 /* Step 6, where not all states that pay may be used: costs are compared. */
@@ -294,7 +295,7 @@ static bool is_stop_cheaper(const struct wteo *w, u32 usable,
 {
 	u32 late_time = o->time - o->early_time;
 	u32 after = cheapest(w, usable, o->timer_ns, o->late, late_time);
-	u64 work = (u64)w->states[0].power * STOP_NS * (o->share >> 14);
+	u64 work = (u64)w->costs[0].power * STOP_NS * (o->share >> 14);
 
 	return cost(w, stop, o->share, o->time) + work <
 	       cost(w, keep, o->share, o->early_time) +

@@ -57,7 +57,7 @@ COMMON_WORDS = (
 WORDS = {
     "wteo": (
         ("target residencies tell both, see common/energy.h.", "target residencies tell both."),
-        ("cost model, for init: a program in BPF cannot have it on its stack",
+        ("cost model, to prepare: a program in BPF cannot have it on its stack",
          "cost model, from which @states are derived"),
         ("take over the tunables, all of them at once", "derive costs and growth"),
         (", by shifts, for it is on select's way.", "."),
