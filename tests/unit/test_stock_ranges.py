@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
 """The judgement of recordings of interrupts: coverage, orders, and phases."""
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 
+import polars as pl
 import pytest
 
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.figures.told import DRAWN, FAR, Told
 from cpuidle_lab.recording import columns
 from cpuidle_lab.recording.phases import Phase
@@ -52,3 +56,30 @@ def test_a_phase_of_a_told_recording_is_replayed_alone(tmp_path: Path) -> None:
     assert all(regret >= 0 for regret in regrets)
     assert all(frame["ts"].min() >= middle for frame in chosen)
     assert ranges._alike(chosen[0], chosen[0], 0) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda frame: frame.head(20), "have other rows"),
+        (lambda frame: frame.with_columns(drawn_ns=pl.lit(-(2**63))), "an impossible drawn_ns"),
+        (lambda frame: frame.reverse(), "runs backwards in start_ns"),
+    ],
+)
+def test_sleep_lengths_of_other_intervals_are_refused(
+    change: Callable[[pl.DataFrame], pl.DataFrame], reason: str, tmp_path: Path
+) -> None:
+    cpu = Arm()
+    cpu.learn()
+    for n in range(50):
+        cpu.device(300_000 + 1000 * n)
+    folder = tmp_path / "a.columns"
+    columns.write(write(tmp_path / "a.dat", cpu), folder)
+    place = folder / "sleep/00000.parquet"
+    changed = change(pl.read_parquet(place))
+    changed.write_parquet(place)
+    meta = json.loads((folder / "meta.json").read_text())
+    meta["parts"]["sleep"][0][1] = changed.height
+    (folder / "meta.json").write_text(json.dumps(meta))
+    with pytest.raises(UserError, match=reason):
+        list(Told(columns.Recording(folder), DRAWN).intervals(0, ["timer_ns", "flags"]))

@@ -416,7 +416,7 @@ def damage_columns(folder: Path, chance: random.Random) -> None:
     """Change the tables or the facts of a directory of columns."""
     meta = json.loads((folder / "meta.json").read_text())
     for _ in range(chance.choice((0, 1, 1, 2))):
-        table = chance.choice(("interval", "interval", "period", "config", "meta"))
+        table = chance.choice(("interval", "interval", "period", "sleep", "config", "meta"))
         path = folder / table / "00000.parquet"
         if table == "meta" or not path.exists():
             _changed_meta(meta, chance)

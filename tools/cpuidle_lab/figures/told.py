@@ -8,9 +8,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.recording import sleeps
 from cpuidle_lab.recording.causes import KNOWN
 from cpuidle_lab.recording.columns import UNKNOWN, Columns, Recording
+from cpuidle_lab.recording.columns.layout import ANSWERS
 
 DRAWN, FAR = "drawn", "far"
 
@@ -32,11 +34,20 @@ class Told(Recording):
         self.way = way
 
     def intervals(self, cpu: int, columns: Sequence[str] | None = None) -> Iterator[Columns]:
-        """Yield the intervals of a CPU, each with a sleep length."""
-        lengths = self.frames("sleep", cpu)
+        """Yield the intervals of a CPU, each with a sleep length.
+
+        Raises:
+            UserError: as Recording.intervals(), or its sleep lengths are of others.
+        """
+        lengths = self._checked("sleep", cpu, None)
         for chunk in super().intervals(cpu, columns):
-            sleep = next(lengths)
+            sleep, _ = next(lengths, (None, None))
             told = dict(chunk)
+            rows = {len(values) for name, values in told.items() if name not in ANSWERS}
+            if sleep is None or rows - {sleep.height}:
+                raise UserError(
+                    f"{self.path}: its tables 'interval' and 'sleep' of CPU {cpu} have other rows"
+                )
             known = sleep["known"].to_numpy() == KNOWN
             if "timer_ns" in told:
                 least = sleep["least_ns"].to_numpy()

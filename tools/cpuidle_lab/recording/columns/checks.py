@@ -62,6 +62,8 @@ _BOUNDS = {
     "answer_back_ns": (0, 2**52),
     "answer_phase_ns": (-1, 2**62),
     "tick_phase_ns": (-1, 2**62),
+    "least_ns": (1, 2**63),
+    "drawn_ns": (1, 2**63),
 }
 
 # Columns that never decrease from row to row.
