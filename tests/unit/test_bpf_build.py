@@ -2,6 +2,7 @@
 """Building governors as programs in BPF: the pass, the tunables, bad input."""
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from cpuidle_lab.bpf import build, live
 from cpuidle_lab.bpf.llvm_pass import FRAME, forget_values
 from cpuidle_lab.host.machine import Host, project_governors
 from cpuidle_lab.host.sysfs import Tree
+from cpuidle_lab.lab import images
 from cpuidle_lab.replay import library
 from cpuidle_lab.replay.policies import policy_of
 from cpuidle_lab.replay.tunables import of_program
@@ -188,3 +190,38 @@ def test_replay_knows_the_tunables_of_a_program() -> None:
     names = [each.name for each in wteo.tunables]
     words = {"budget": "1500", "t0": "16", "t1": "7", "t22": "0"}
     assert of_program(words, wteo) == {names[0]: "16", names[1]: "7"}
+
+
+def test_an_edit_of_a_program_changes_no_source_of_the_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("module", "governors", "emul"):
+        shutil.copytree(TOP / folder, tmp_path / folder)
+    for name in images.SOURCE_FILES:
+        shutil.copy(TOP / name, tmp_path)
+    for module in (build, images):
+        monkeypatch.setattr(module, "TOP", tmp_path)
+    before, whole = images.source_files(build.left_out("wteo")), images.source_files({})
+    with (tmp_path / "governors/wteo/wteo.c").open("a") as stream:
+        stream.write("/* An edit. */\n")
+    (tmp_path / "governors/wteo/wteo_new.c").write_text("/* A new file. */\n")
+    assert images.source_files(build.left_out("wteo")) == before
+    assert images.source_files({}) != whole
+    assert not [name for name in before if name.startswith("governors/wteo/")]
+    lists = before["governors/list.h"] + before["governors/governors.mk"]
+    assert b"teo_ng" in lists and b"X(wteo," not in lists
+    (tmp_path / "governors/teo_ng/teo_ng.c").write_text("/* It decides where a program fails. */\n")
+    assert images.source_files(build.left_out("teo_ng")) == images.source_files({})
+    assert images.source_files(build.left_out("wteo")) != before
+
+
+@pytest.mark.parametrize("left_out", ["wteo", "menu_ng"])
+def test_lists_without_a_governor_are_in_step(left_out: str) -> None:
+    changed = build.left_out(left_out)
+    numbers = dict(re.findall(r"X\((\w+),\s*(\d+)\)", changed["governors/list.h"]))
+    assert numbers["wteo_rfc"] == "3"
+    assert numbers["bpf"] == "4"
+    made = re.findall(r"^CIL_GOVERNORS :=(.*)$", changed["governors/governors.mk"], re.MULTILINE)
+    others = [name for name in project_governors(TOP) if name != left_out]
+    assert made[0].split() == others
+    assert set(numbers) == {*others, "wteo_rfc", "bpf"}

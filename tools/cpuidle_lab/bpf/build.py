@@ -30,6 +30,9 @@ GUEST_CPUS = 8  # of the lab, unless it is told to have more
 # Memory of a guest: KASAN has a byte for eight of the 4 GiB of addresses that each arena takes.
 GUEST_MIB = 4096
 TUNABLES = 23  # CIL_BPF_TUNABLES of governors/common/bpf.h
+# The governor that programs decide for, and its tunables.
+GOVERNOR = "bpf"
+NUMBERED = [*(f"t{n}" for n in range(TUNABLES)), "budget"]
 
 _CLANG = ("-target", "bpf", "-mcpu=v4", "-std=gnu11", "-ffreestanding", "-O2", "-g", "-Wall",
           "-Wno-unused-function", "-Wno-unused-variable", "-Wno-unused-but-set-variable",
@@ -48,6 +51,13 @@ _TUNABLE = re.compile(
     r"i32 (-?\d+), i32 (-?\d+), i32 (-?\d+), ptr [^,}]+ \}"
 )
 _OPS = re.compile(r"^@cil_policy_ops = .*$", re.MULTILINE)
+
+# The governor that decides where a program cannot: the module needs it.
+_FALLBACK = "teo_ng"
+# The lists of governors that a module has.
+_HEADER, _MAKE = "governors/list.h", "governors/governors.mk"
+_HEADER_LIST = re.compile(r"^#define CIL_GOVERNORS\(X\)(?:.*\\\n)+.*$", re.MULTILINE)
+_MAKE_LIST = re.compile(r"^CIL_GOVERNORS\s*:?=.*$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -110,6 +120,38 @@ def source_of(text: str) -> Path:
             USAGE,
         )
     return found
+
+
+def left_out(governor: str) -> dict[str, str]:
+    """Return changes of the module's sources that leave out a governor, which runs as a program.
+
+    An edit of it changes no source of the module then, so the module is not built again.
+
+    Args:
+        governor: its name.
+
+    Returns:
+        Text of source files by path, as LabRun takes it; none where the module needs the governor.
+
+    Raises:
+        UserError: the lists of governors are not understood.
+    """
+    if governor == _FALLBACK:
+        return {}
+    header, make = ((TOP / file).read_text() for file in (_HEADER, _MAKE))
+    listed, made = _HEADER_LIST.search(header), _MAKE_LIST.search(make)
+    if not listed or not made:
+        raise UserError(f"{_HEADER} or {_MAKE} is not understood: it has no list of governors")
+    entries = [
+        entry
+        for entry in re.findall(r"X\(\w+,\s*\d+\)", listed[0])
+        if not re.match(rf"X\({governor},", entry)
+    ]
+    gone = (path for path in images.source_files({}) if path.startswith(f"governors/{governor}/"))
+    return dict.fromkeys(gone, "") | {
+        _HEADER: header.replace(listed[0], f"#define CIL_GOVERNORS(X) {' '.join(entries)}"),
+        _MAKE: make.replace(made[0], re.sub(rf"\b{governor}\b", "", made[0])),
+    }
 
 
 def possible_cpus() -> int:

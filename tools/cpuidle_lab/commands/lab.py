@@ -11,7 +11,7 @@ from pathlib import Path
 
 from cpuidle_lab.base.cache import BUILD
 from cpuidle_lab.base.errors import USAGE, UserError
-from cpuidle_lab.base.settings import add_settings, seconds
+from cpuidle_lab.base.settings import Setting, add_settings, seconds
 from cpuidle_lab.bpf import build as bpf_build
 from cpuidle_lab.clone import play
 from cpuidle_lab.clone.events import CLONE_EVENTS
@@ -126,6 +126,25 @@ def _without_request(args: argparse.Namespace) -> list[PhasePlan]:
     return [each.phase(args.governor, args.duration, args.seed, settings) for each in found]
 
 
+def _check_setting(setting: Setting, governor: str) -> None:
+    """Refuse a tunable that the governors of the boot do not have."""
+    if governor == f"{AS_BPF}{setting.governor}":
+        raise UserError(
+            f"{setting.governor} runs as a program: its tunables are bpf.t0, bpf.t1, ... in the "
+            "order of its source",
+            USAGE,
+        )
+    if setting.governor not in (*GOVERNORS, bpf_build.GOVERNOR):
+        known = ", ".join(GOVERNORS)
+        raise UserError(f"unknown governor '{setting.governor}'; there are {known}", USAGE)
+    names = tunables(setting.governor)
+    if setting.governor == bpf_build.GOVERNOR:
+        names = bpf_build.NUMBERED
+    if setting.name not in names:
+        has = f"it has {', '.join(names)}" if names else "it has none"
+        raise UserError(f"{setting.governor} has no tunable '{setting.name}'; {has}", USAGE)
+
+
 def check(args: argparse.Namespace) -> None:
     """Refuse what cannot be run.
 
@@ -147,10 +166,7 @@ def check(args: argparse.Namespace) -> None:
         known = ", ".join(GOVERNORS)
         raise UserError(f"unknown governor '{args.governor}'; there are {known}", USAGE)
     for each in args.settings:
-        names = tunables(each.governor)
-        if each.governor in GOVERNORS and each.name not in names:
-            has = f"it has {', '.join(names)}" if names else "it has none"
-            raise UserError(f"{each.governor} has no tunable '{each.name}'; {has}", USAGE)
+        _check_setting(each, args.governor)
     if args.domains and args.script:
         raise UserError("a script loads its machine itself: --domains has no effect", USAGE)
     flavour_of(args.kernel)
@@ -162,6 +178,12 @@ def programs(args: argparse.Namespace) -> dict[str, bytes]:
         return {}
     source = bpf_build.source_of(args.governor.removeprefix(AS_BPF))
     return bpf_build.guest_files([bpf_build.build(source, max(args.cpus, bpf_build.GUEST_CPUS))])
+
+
+def changes(args: argparse.Namespace) -> dict[str, str]:
+    """Return changes of the module's sources: a governor that runs as a program is not in it."""
+    _, is_program, name = args.governor.partition(AS_BPF)
+    return bpf_build.left_out(name) if is_program and not args.script else {}
 
 
 def lab_run(args: argparse.Namespace) -> LabRun:
@@ -190,6 +212,7 @@ def lab_run(args: argparse.Namespace) -> LabRun:
         files=workloads.files(workloads.find(name) for name in args.workload)
         | programs(args)
         | (play.files({CLONE: load(args.clone)}) if args.clone else {}),
+        changes=changes(args),
     )
     if args.clone:
         play.check_time(real_time=is_real_time(run))

@@ -450,9 +450,14 @@ def module_sources() -> list[Path]:
 
 
 def source_files(changes: Mapping[str, str]) -> dict[str, bytes]:
-    """Return what the modules are built from, by path, with the text of some files replaced."""
+    """Return what the modules are built from, by path.
+
+    Args:
+        changes: text of some files in place of the tree's; one without any is left out.
+    """
     sources = {str(path.relative_to(TOP)): path.read_bytes() for path in module_sources()}
-    return sources | {path: text.encode() for path, text in changes.items()}
+    changed = sources | {path: text.encode() for path, text in changes.items()}
+    return {path: data for path, data in changed.items() if data or path not in changes}
 
 
 def write_sources(sources: Mapping[str, bytes], folder: Path) -> None:

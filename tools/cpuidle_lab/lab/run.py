@@ -57,7 +57,8 @@ class LabRun:
         turn_us: bound of a CPU's turn in virtual time, us (machine.TURN_US); 0: none.
         packages: among which the CPUs are divided.
         threads: CPUs of a core.
-        changes: files of the modules' sources to replace, by path below the top of the tree.
+        changes: files of the modules' sources to replace, by path below the top of the tree; one
+            without text is left out.
         boots: how often it is booted where QEMU ends it by stale code (machine.ran_stale_code()).
     """
 
