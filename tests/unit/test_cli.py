@@ -631,12 +631,13 @@ def test_help_lists_every_command_under_a_heading(capsys: pytest.CaptureFixture[
 
 # Options of several commands whose values differ: a file or a directory is the output, --only names
 # parts of what the command does, doctor's kernel is an installed one, bpf's answers are for FILE,
-# capture records for the clone that lab plays.
+# capture records for the clone that lab plays, experiments have programs of their own to run here.
 VALUES = {
     "--output": {"FILE", "DIR"},
     "--clone": {"FILE", None},
     "--only": {"NAME", "WORKLOAD", "PART[,PART]"},
     "--kernel": {"SERIES", "VERSION"},
+    "--here": {"COMMAND", None},
     "--governors": {"LIST", "NAME[@KERNEL][:TUNABLE=VALUE]...[,...]"},
 }
 # Other names for what these mean: --output, --json, --governors, --set, --duration, --events,

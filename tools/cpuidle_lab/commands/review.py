@@ -33,6 +33,8 @@ examples:
   cpuidle-lab review wteo@HEAD~3 wteo                    a governor of this repository at a commit
   cpuidle-lab review teo@7.3 wteo --budget 30m --on trace.dat
   cpuidle-lab review teo.patch --base 7.3 --lab          both as modules in one boot, with programs
+  sudo cpuidle-lab review teo.patch --here 'hackbench -l 20000'
+                                                         both as modules of this machine
   cpuidle-lab review x.patch --json | jq '.verdict, .counterexample'
 
 It prints a mail that answers the patch. It writes the mail, an HTML page and cases, which
@@ -87,6 +89,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--lab", action="store_true",
         help="boot both as modules, too: programs in turns, and the worst cases; its time is "
         "beside the budget")  # fmt: skip
+    add("--here", metavar="COMMAND", default="",
+        help="load both as modules here, too: COMMAND in turns, as `ab` runs it; needs root; its "
+        "time is beside the budget")  # fmt: skip
     add("--seed", type=_natural, metavar="N", default=1, help="of all draws (default: 1)")
     add("--periods", type=_natural, metavar="N", default=0,
         help="idle periods whose decisions are compared (default: 10 million)")  # fmt: skip
@@ -187,6 +192,24 @@ def _boot(result: "ReviewResult", subject: "Subject", seed: int, args: argparse.
         result.unreached.append(f"the rest of --lab: {error.message}")
 
 
+def _here(result: "ReviewResult", subject: "Subject", folder: Path, command: str) -> None:
+    """Run a command under both governors on this machine; what fails is named, as for the lab."""
+    from cpuidle_lab.base.files import make_folder
+    from cpuidle_lab.base.waiting import InterruptedSession, Terminated
+    from cpuidle_lab.review import here
+
+    make_folder(folder)
+    show = _progress(not sys.stderr.isatty())
+    try:
+        result.here = here.play((subject.before, subject.after), subject.labels, command, folder,
+                                lambda text: show(text, 0, 0))  # fmt: skip
+    except UserError as error:
+        result.unreached.append(f"the rest of --here: {error.message}")
+    except InterruptedSession as interruption:
+        ended = Terminated() if interruption.number == signal.SIGTERM else KeyboardInterrupt()
+        raise ended from interruption
+
+
 def _output(reviews: "Sequence[tuple[Subject, Review]]", args: argparse.Namespace, folder: Path,
             command: str) -> int:  # fmt: skip
     """Write and print the results; return the exit code."""
@@ -245,6 +268,11 @@ def run(args: argparse.Namespace) -> int:
     if args.lab:
         for subject in subjects:
             booted.check((subject.before, subject.after), subject.labels)
+    if args.here:
+        from cpuidle_lab.review import here
+
+        for subject in subjects:
+            here.examine((subject.before, subject.after), subject.labels)
     reviews: list[tuple[Subject, Review]] = []
     interrupted = 0
     for subject in subjects:
@@ -255,6 +283,8 @@ def run(args: argparse.Namespace) -> int:
             if args.lab and not review.result.died:
                 _cases(review.result, subject, folder, _prefix(len(reviews), subjects))
                 _boot(review.result, subject, wish.seed, args)
+            if args.here and not review.result.died:
+                _here(review.result, subject, folder, args.here)
         except UserError as error:
             if not subject.column:
                 raise

@@ -34,6 +34,13 @@ FIGURES = {
     "p99": ("us, exit latency, modelled", 1),
     "p99 end to end": ("us", 1),
 }
+# Figures of a run on this machine, see here.py; another machine has other counters.
+OF_MACHINE = {
+    "package energy": ("J", 1),
+    "emulated energy": ("J", 1),
+    "time": ("s", 1),
+}
+_UNITS = FIGURES | OF_MACHINE
 # A difference of medians below this share is none, however small the spread: virtual time has so
 # little that a cache line counts.
 LEAST = 0.01
@@ -52,12 +59,12 @@ PROGRAMS = (*turns.PROGRAMS, _WAKES)
 
 @dataclass(frozen=True)
 class LabChange:
-    """A figure of a program in the lab, before and after.
+    """A figure of a program in the lab or on this machine, before and after.
 
     Attributes:
         program: its name.
-        figure: of FIGURES.
-        before, after: a value for each seed.
+        figure: of FIGURES or OF_MACHINE.
+        before, after: a value for each seed or round.
     """
 
     program: str
@@ -80,11 +87,11 @@ class LabChange:
     @property
     def worse(self) -> bool:
         """It differs for the worse."""
-        return self.differs and (self.change > 0) == (FIGURES[self.figure][1] > 0)
+        return self.differs and (self.change > 0) == (_UNITS[self.figure][1] > 0)
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain data."""
-        told = asdict(self) | {"unit": FIGURES[self.figure][0]}
+        told = asdict(self) | {"unit": _UNITS[self.figure][0]}
         return told | {"differs": self.differs, "worse": self.worse}
 
 

@@ -8,6 +8,7 @@ from textwrap import wrap
 from typing import Any
 
 from cpuidle_lab.base.errors import printable
+from cpuidle_lab.review.booted import LabChange
 from cpuidle_lab.review.effect import FIGURES, SEEDS, FigureChange
 from cpuidle_lab.review.hunt import OBJECTIVES
 from cpuidle_lab.review.result import ReviewResult
@@ -156,14 +157,14 @@ def _listed(result: ReviewResult, most: int) -> list[str]:
     return lines
 
 
-def _lab(result: ReviewResult, most: int) -> list[str]:
+def _lab(changes: Sequence[LabChange], rounds: str, most: int) -> list[str]:
     """Return the programs' figures that differ, the worse ones first."""
-    differ = [one for one in result.lab if one.differs]
-    if not result.lab:
+    differ = [one for one in changes if one.differs]
+    if not changes:
         return []
-    seeds, programs = len(result.lab[0].before), len({one.program for one in result.lab})
-    lines = _wrapped(f"{len(differ)} of {len(result.lab)} figures of {programs} programs differ "
-                     f"beyond the spread of {seeds} seeds and by 1 %.", "  ")  # fmt: skip
+    count, programs = len(changes[0].before), len({one.program for one in changes})
+    lines = _wrapped(f"{len(differ)} of {len(changes)} figures of {programs} programs differ "
+                     f"beyond the spread of {count} {rounds} and by 1 %.", "  ")  # fmt: skip
     if differ:
         lines.append(f"  {'':{_NAME}} {'before':>13} {'after':>13}")
     for one in differ[:most]:
@@ -241,7 +242,8 @@ def lines_of(result: ReviewResult, room: tuple[int, int] = _ROOM[0]) -> list[str
         *_titled(f"Better, best first; {_OF_SEEDS}", _cells(result.better, most)),
         *_titled("Mean of all cells", _means(result)),
         *_titled(f"Harm that a search found{note}", _witnesses(result.harm, result, "harm")),
-        *_titled("In the lab, both as modules of one boot", _lab(result, most)),
+        *_titled("In the lab, both as modules of one boot", _lab(result.lab, "seeds", most)),
+        *_titled("On this machine, both as modules", _lab(result.here, "rounds", most)),
         *_titled("The list's cases, experiments/cases", _listed(result, most)),
         *_titled("Gain that a search found", _witnesses(result.gain[:gains], result, "gain")),
         *_titled("Cost of a decision, and checkers", _cost(result)),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The verdict on a pair of governors, and its form as JSON."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,6 +36,13 @@ def limits_of(text: str) -> dict[str, float]:
     return found
 
 
+def _counted(where: str, changes: Sequence[LabChange]) -> str:
+    """Return how many figures are worse and better; "": there are none."""
+    worse, better = (sum(one.worse is is_so for one in changes if one.differs)
+                     for is_so in (True, False))  # fmt: skip
+    return f"{where} {worse} figures are worse and {better} better" if changes else ""
+
+
 @dataclass
 class ReviewResult:
     """Findings on one governor, before and after.
@@ -61,6 +68,7 @@ class ReviewResult:
         files: cases that were written, by what they show.
         listed: figures of the list's cases; []: they were not played.
         lab: figures of programs in the lab; []: they were not run.
+        here: figures of a program on this machine; []: it was not run.
         played: by the name of a case what each governor came to in the lab.
         network: the process had no network.
         column: head of its column in a table of several; "": it is none of several.
@@ -88,6 +96,7 @@ class ReviewResult:
     files: dict[str, str] = field(default_factory=dict)
     listed: list[CaseChange] = field(default_factory=list)
     lab: list[LabChange] = field(default_factory=list)
+    here: list[LabChange] = field(default_factory=list)
     played: dict[str, dict[str, str]] = field(default_factory=dict)
     network: bool = True
     column: str = ""
@@ -131,7 +140,7 @@ class ReviewResult:
     @property
     def verdict(self) -> str:
         """One of WORSE, BETTER, MIXED, SAME, UNJUDGED."""
-        booted = [one for one in self.lab if one.differs]
+        booted = [one for one in (*self.lab, *self.here) if one.differs]
         harmed = any(one.worse for one in booted)
         lost = bool(self.died or self.broken or self.worse or self.harm or harmed)
         won = bool(self.better or self.gain or not all(one.worse for one in booted))
@@ -161,10 +170,8 @@ class ReviewResult:
         verdict = self.verdict.capitalize()
         if self.verdict == SAME:
             verdict = "No figure differs beyond the limits"
-        worse, better = (sum(one.worse is is_so for one in self.lab if one.differs)
-                         for is_so in (True, False))  # fmt: skip
-        lab = f"in the lab {worse} figures are worse and {better} better" if self.lab else ""
-        rest = [part for part in (cells, rules, search if self.searched else "", lab) if part]
+        booted = (_counted("in the lab", self.lab), _counted("on this machine", self.here))
+        rest = [part for part in (cells, rules, search if self.searched else "", *booted) if part]
         return f"{verdict}. {text}; {'; '.join(rest)}."
 
     @property
@@ -201,6 +208,7 @@ class ReviewResult:
             "searched": self.searched, "died": self.died or None,
             "cases": [one.as_json() for one in self.listed],
             "lab": [one.as_json() for one in self.lab],
+            "here": [one.as_json() for one in self.here],
             "checkers": self.checkers, "instructions": self.instructions,
             "unreached": self.unreached, "limits": dict(self.limits), "verdict": self.verdict,
         }  # fmt: skip
