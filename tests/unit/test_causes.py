@@ -191,17 +191,37 @@ def _with_work(event: Event, after: Event | None) -> list[Event]:
 # ---- Bad input ----
 
 
-def test_a_cpu_without_interrupts_is_named(tmp_path: Path) -> None:
-    one, other = Arm(0), Arm(1)
-    for cpu in (one, other):
+@pytest.mark.parametrize("silent", [[1], [0, 2]])
+def test_only_cpus_with_interrupts_are_judged(
+    silent: list[int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cpus = [Arm(number) for number in range(3)]
+    for cpu in cpus:
         cpu.learn()
-        cpu.device(100_000)
-        cpu.enter()
-        cpu.leave(cpu.now + 100_000)
-    other.events = [e for e in other.events if not e.name.startswith("irq")]
-    found, _, said = rows(write(tmp_path / "a.dat", one, other))
-    assert any("no interrupt of CPU 1 is recorded" in line for line in said)
-    assert set(found.filter(pl.col("cpu") == 1)["known"]) == {0}
+        for n in range(150):
+            (cpu.timer if n % 3 else cpu.device)(50_000 + 20_000 * n, 1 + n % 2)
+    for cpu in cpus:
+        if cpu.cpu in silent:
+            cpu.events = [one for one in cpu.events if not one.name.startswith(("irq", "softirq"))]
+    told = [cpu for cpu in cpus if cpu.cpu not in silent]
+    found, _, said = rows(write(tmp_path / "some.dat", *cpus))
+    assert found["cpu"].unique().sort().to_list() == [cpu.cpu for cpu in told]
+    alone = "1" if len(silent) > 1 else "0,2"
+    assert any(f"the figures are those of CPU {alone} alone" in line for line in said)
+    if 0 in silent:
+        told[0].events[:0] = [one for one in cpus[0].events if one.name == "print"]
+    write(tmp_path / "told.dat", *told)
+    figures = []
+    for name in ("some.dat", "told.dat"):
+        regrets = []
+        for words in (["compare", "--governors", "teo_ng,wteo", "--no-mainline"], ["report"]):
+            assert main([words[0], str(tmp_path / name), *words[1:], "--json"]) == 0
+            answer = json.loads(capsys.readouterr().out)
+            rows_of = answer.get("results") or answer["runs"]
+            regrets.append({one["governor"]: one["metrics"]["regret"] for one in rows_of})
+        figures.append(regrets)
+    assert figures[0] == figures[1]
+    assert figures[0][0]["recorded"] == next(iter(figures[0][1].values()))
 
 
 def test_a_missing_local_timer_is_told_by_softirqs_and_named(tmp_path: Path) -> None:

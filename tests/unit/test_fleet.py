@@ -12,13 +12,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import dask
 import fsspec
 import numpy as np
 import polars as pl
 import pytest
 from distributed import LocalCluster
 
-from cpuidle_lab.base import resampling
+from cpuidle_lab.base import files, resampling
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
 from cpuidle_lab.domains import replayed
@@ -330,6 +331,8 @@ def test_faults_change_nothing_and_count_nothing_twice(
     def started(**given: object) -> Any:
         made = LocalCluster(**given)
         settings.append((made.scheduler_address, *made.scheduler.workers))
+        # A command that is killed leaves nothing that the next one does not remove.
+        assert Path(dask.config.get("temporary-directory")).name.startswith(files.SCRATCH)
         return made
 
     monkeypatch.setattr(cluster, "LocalCluster", started)

@@ -5,6 +5,7 @@ import ctypes
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -692,6 +693,34 @@ print(fidelity.apart(pathlib.Path("x"), gc.isenabled))
         env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert done.stdout == f"{not forks}\n"
+
+
+@pytest.mark.parametrize("forks", [True, False])
+def test_a_process_ends_with_the_one_that_started_it(forks: bool) -> None:
+    script = f"""\
+import pathlib, time
+from cpuidle_lab.replay import fidelity
+fidelity._can_fork = lambda: {forks}
+with fidelity.Apart(time.sleep) as process:
+    process.begin(0)
+    process.result(pathlib.Path("x"))
+    print(*process._pool._processes, flush=True)
+    time.sleep(60)
+"""
+    paths = os.pathsep.join(filter(None, sys.path))
+    with subprocess.Popen(
+        [sys.executable, "-c", script],
+        env=os.environ | {"PYTHONPATH": paths}, stdout=subprocess.PIPE, text=True,
+    ) as main:  # fmt: skip
+        assert main.stdout
+        child = int(main.stdout.readline())
+        main.kill()
+        # It has the other end of this pipe.
+        assert main.stdout.read() == ""
+    with pytest.raises(ProcessLookupError):
+        for _ in range(100):
+            os.kill(child, 0)
+            time.sleep(0.1)
 
 
 def test_another_governor_starts_afresh_after_each_gap(tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ def source_of(text: str) -> Path:
     path = Path(text)
     if path.suffix == ".c":
         if not path.is_file():
-            raise UserError(f"there is no file {path}", USAGE)
+            raise UserError(f"there is no file {path}")
         return path
     found = SOURCES / f"{text}.bpf.c"
     if not found.is_file():
@@ -335,7 +335,7 @@ def prebuilt(path: Path) -> Program:
     """
     about = path.with_name(path.name.removesuffix(".bpf.o") + ".json")
     if not path.is_file():
-        raise UserError(f"there is no file {path}", USAGE)
+        raise UserError(f"there is no file {path}")
     try:
         told = json.loads(about.read_text())
         tunables = tuple(Tunable(**each) for each in told["tunables"])

@@ -65,8 +65,10 @@ def _evidence(args: argparse.Namespace) -> str:
         return "No review was given (--no-evidence)."
     try:
         text: str = args.evidence.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise UserError(f"{args.evidence}: cannot be read as a mail of review: {error}") from None
+    except OSError as error:
+        raise UserError(f"{args.evidence}: cannot be read: {error.strerror}") from None
+    except ValueError:
+        raise UserError(f"{args.evidence}: is no text in UTF-8") from None
     first = text.partition("\n")[0]
     if not first.startswith(MARK) or f"{args.governor} after." not in first:
         raise UserError(f"{args.evidence} is no mail of `cpuidle-lab review` in which "

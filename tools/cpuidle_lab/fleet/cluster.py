@@ -19,6 +19,7 @@ from distributed import Client, KilledWorker, LocalCluster, as_completed
 from distributed.utils import get_mp_context
 
 from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.base.files import scratch
 from cpuidle_lab.base.memory import free_bytes
 from cpuidle_lab.base.progress import Meter
 from cpuidle_lab.fleet.task import Done, Job, work
@@ -70,7 +71,9 @@ def _connected(scheduler: str, workers: int) -> Iterator[Client]:
         UserError: the scheduler does not answer.
     """
     with ExitStack() as stack:
-        stack.enter_context(dask.config.set(_SETTINGS))
+        # The next command removes what a killed one left there.
+        place = {"temporary-directory": str(stack.enter_context(scratch()))}
+        stack.enter_context(dask.config.set(_SETTINGS | place))
         if scheduler:
             try:
                 client = Client(scheduler, timeout=_CONNECT_S)

@@ -5,13 +5,14 @@ import ctypes
 import os
 import re
 import signal
+import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from importlib import import_module
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
 
@@ -202,10 +203,20 @@ def _can_fork() -> bool:
     return bool(names) and not any(_WORKER.match(name) for name in names)
 
 
-def _end_by_signals() -> None:
-    """Let signals end this process without a traceback: the one that started it tells of them."""
+def _end_with_parent() -> None:
+    """Let signals, and the end of the process that started this one, end it without a traceback.
+
+    A process whose parent is killed would wait for ever: a fork has the other end of its pipe.
+    """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
+    if parent := parent_process():
+
+        def watch() -> None:
+            parent.join()
+            os._exit(1)
+
+        threading.Thread(target=watch, daemon=True).start()
 
 
 class Apart(Generic[Returned]):
@@ -225,7 +236,7 @@ class Apart(Generic[Returned]):
         self._function = function
         self._called: Future[Returned] | None = None
         way = "fork" if _can_fork() else "spawn"
-        self._pool = ProcessPoolExecutor(1, get_context(way), _end_by_signals)
+        self._pool = ProcessPoolExecutor(1, get_context(way), _end_with_parent)
         if way == "fork":
             self._pool.submit(import_module, function.__module__)
 

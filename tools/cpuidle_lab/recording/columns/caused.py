@@ -289,7 +289,7 @@ class Rows:
 
 
 def by_cpu(path: Path, facts: Facts, context: Context, counts: Counts) -> Iterator[Rows]:
-    """Yield the rows of each CPU whose idle states are known.
+    """Yield the rows of each CPU whose idle states are known, and of which interrupts tell.
 
     Args:
         path: the recording.
@@ -304,7 +304,8 @@ def by_cpu(path: Path, facts: Facts, context: Context, counts: Counts) -> Iterat
     changes = [(ts, named.index(name)) for ts, name in sorted(context.governors)]
     for cpu, events in cause_events.by_cpu(path):
         table = context.table(cpu)
-        if table is None:
+        # Nothing tells what woke a CPU without interrupts: none of its intervals is known.
+        if table is None or cpu in facts.silent:
             continue
         if facts.period_ns:
             table = replace(table, tick_ns=facts.period_ns)
@@ -370,7 +371,8 @@ def _doubts(facts: Facts, counts: Counts) -> list[str]:
     said = []
     if facts.silent:
         said.append(
-            f"no interrupt of {_cpus(facts.silent)} is recorded, so what woke them is unknown: "
+            f"no interrupt of {_cpus(facts.silent)} is recorded, so what woke them is unknown: the "
+            f"figures are those of {_cpus(sorted({*facts.all_cpus} - {*facts.silent}))} alone; "
             "record the events of all CPUs"
         )
     if facts.timerless:
