@@ -11,6 +11,7 @@ import pytest
 
 from cpuidle_lab.cli import main
 from cpuidle_lab.compare import figures, model
+from cpuidle_lab.figures.told import distance
 from cpuidle_lab.recording import columns, state_tables
 from cpuidle_lab.recording.formats.writer import Event
 from cpuidle_lab.replay import engine
@@ -161,23 +162,47 @@ def result(label: str, *regrets: float) -> model.Result:
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "told"),
+    ("one", "other", "error", "told"),
     [
-        ((10, 20), (23.5, 30), True),
-        ((10, 20), (22.5, 30), False),
-        ((10, 20), (15, 30), False),
-        ((10, 20), (12, 12), False),
-        ((10,), (12,), True),
-        ((10,), (10,), True),  # as equal as they are
-        ((20, 10), (23.5,), True),  # drawn may be above far
+        ((10, 20), (23.5, 30), None, True),
+        ((10, 20), (22.5, 30), None, False),
+        # 1 point, and twice the error of the instrument.
+        ((10, 20), (21.5, 30), 0.2, True),
+        ((10, 20), (21.5, 30), 0.3, False),
+        ((10, 20), (29.5, 30), 5.0, False),
+        ((10, 20), (15, 30), 0.0, False),
+        ((10, 20), (12, 12), None, False),
+        ((10,), (12,), None, True),
+        ((10,), (10,), None, True),  # as equal as they are
+        ((20, 10), (23.5,), None, True),  # drawn may be above far
     ],
 )
 def test_an_order_is_told_where_ranges_are_apart(
-    one: tuple[float, ...], other: tuple[float, ...], told: bool
+    one: tuple[float, ...], other: tuple[float, ...], error: float | None, told: bool
 ) -> None:
     pair = result("x", *one), result("y", *other)
+    for each in pair:
+        each.error = error
     assert figures.is_told(*pair) is told
     assert figures.is_told(*reversed(pair)) is told
+
+
+def test_the_error_of_the_instrument_is_told_and_counts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is the distance of the recorded regret from the recorder's, replayed."""
+    path = by_interrupts(tmp_path / "a.dat")
+    for governors in ("wteo", "wteo,teo@6.12"):
+        found = compared(capsys, path, "--governors", governors, "--no-mainline")
+        (said,) = (note for note in found["notes"] if "besides its range" in note)
+        rows = {row["governor"]: row["metrics"] for row in found["results"]}
+        if "teo@6.12" not in rows:
+            assert "name the recorder in --governors" in said
+            continue
+        recorder = rows["teo@6.12"]["regret_least"], rows["teo@6.12"]["regret_most"]
+        error = distance(rows["recorded"]["regret"], recorder)
+        assert error > 0.1
+        assert f", and {2 * error:.1f} points, twice those by which the recorder" in said
 
 
 # ---- A trace as reviewers ask for it ----

@@ -31,6 +31,8 @@ def row(facts: dict[str, float], spans: Spans) -> ranges.Row:
         ({"menu": 10, "teo": 20}, {"menu": (9, 19), "teo": (18, 22)}, [True, True, False]),
         # Nearer than they need to be told.
         ({"menu": 18, "teo": 20}, {"menu": (9, 19), "teo": (18, 22)}, [True, True, False]),
+        # The margin holds the facts, and no order is told by it.
+        ({"menu": 11, "teo": 12}, {"menu": (13, 13), "teo": (11, 11)}, [True, True, False]),
     ],
 )
 def test_targets_of_ranges(facts: dict[str, float], spans: Spans, met: list[bool]) -> None:
@@ -53,7 +55,11 @@ def test_a_phase_of_a_told_recording_is_replayed_alone(tmp_path: Path) -> None:
         ]
         assert [part.rows("interval", 0) for part in parts] == [50, 50]
         regrets, chosen = zip(*(ranges._frame(part, "wteo") for part in parts), strict=True)
+        costs = ranges._recorded_costs(recording)
     assert all(regret >= 0 for regret in regrets)
+    # An oracle loses nothing, and what was recorded may.
+    assert costs["cost"].sum() >= costs["least"].sum() > 0
+    assert costs.height == chosen[0].height + 60
     assert all(frame["ts"].min() >= middle for frame in chosen)
     assert ranges._alike(chosen[0], chosen[0], 0) == 1.0
 

@@ -18,12 +18,12 @@ import polars as pl
 from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.crossval.parts import Part, parts
-from cpuidle_lab.figures.told import APART as TOLD_APART
-from cpuidle_lab.figures.told import DRAWN, FAR, Told
+from cpuidle_lab.figures.told import DRAWN, FAR, Span, Told, distance, least_gap, widened
 from cpuidle_lab.recording import columns
 from cpuidle_lab.recording import trace as tr
 from cpuidle_lab.recording.causes import KNOWN
 from cpuidle_lab.recording.phases import Phase, phases_of
+from cpuidle_lab.replay import recorded
 from cpuidle_lab.replay.engine import counterfactual
 from cpuidle_lab.replay.library import governor
 from cpuidle_lab.states.linux_source import series
@@ -56,7 +56,8 @@ class Row:
         close: share of these that are within 2 us or 1 %.
         same: first choices alike, by governor, with drawn sleep lengths.
         facts: regret by the module's recording, %, by governor.
-        ranges: least and greatest regret by the way, likewise.
+        ranges: least and greatest regret by the way, likewise, without a margin.
+        error: points from the recorded regret, by the way, to that of the recorder, replayed.
     """
 
     way: str
@@ -69,11 +70,16 @@ class Row:
     close: float = 0.0
     same: dict[str, float] = field(default_factory=dict)
     facts: dict[str, float] = field(default_factory=dict)
-    ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
+    ranges: dict[str, Span] = field(default_factory=dict)
+    error: float | None = None
+
+    def span(self, name: str) -> Span:
+        """Return the range of a governor with the margin for other errors."""
+        return widened(self.ranges[name], self.error)
 
     def covers(self, name: str) -> bool:
         """Tell whether a range holds the fact."""
-        low, high = self.ranges[name]
+        low, high = self.span(name)
         return low - TOLERANCE <= self.facts[name] <= high + TOLERANCE
 
     def pairs(self) -> Iterator[tuple[float, bool, bool]]:
@@ -82,9 +88,8 @@ class Row:
         for n, one in enumerate(names):
             for other in names[n + 1 :]:
                 apart = self.facts[one] - self.facts[other]
-                mine, theirs = self.ranges[one], self.ranges[other]
-                above = mine[0] > theirs[1] + TOLD_APART
-                below = mine[1] + TOLD_APART < theirs[0]
+                mine, theirs, least = self.ranges[one], self.ranges[other], least_gap(self.error)
+                above, below = mine[0] > theirs[1] + least, mine[1] + least < theirs[0]
                 yield abs(apart), above or below, above == (apart > 0)
 
 
@@ -212,10 +217,42 @@ def judge(trace: Path, cpus: int) -> list[Row]:
             if recording.kind != columns.INTERRUPTS:
                 raise UserError(f"{trace}: has no interrupts; record with --interrupts")
             sleep = recording.table("sleep")
+            costs = _recorded_costs(recording)
             for start, part in by_start.items():
                 phase = next(one for one in marks if one.start_ns <= start < one.end_ns)
                 rows.append(_row(way, cpus, part, phase, recording, sleep))
+                rows[-1].error = _error(part, phase, recording, costs)
     return rows
+
+
+def _recorded_costs(recording: columns.Recording) -> pl.DataFrame:
+    """Return start, cost and least cost of all intervals, under the governor that recorded."""
+    judged = recorded.outcome(Told(recording, DRAWN), choices=True).choices
+    return pl.concat(
+        pl.DataFrame(
+            {
+                "start_ns": columns.joined(list(recording.intervals(cpu, ["start_ns"])))[
+                    "start_ns"
+                ],
+                "cost": chosen["cost_pj"],
+                "least": chosen["oracle_pj"],
+            }
+        )
+        for cpu, chosen in judged.items()
+    )
+
+
+def _error(
+    part: Part, phase: Phase, recording: columns.Recording, costs: pl.DataFrame
+) -> float | None:
+    """Return the points from the recorded regret of a phase to the recorder's, replayed."""
+    within = pl.col("start_ns").is_between(phase.start_ns, phase.end_ns, closed="left")
+    cost, least = costs.filter(within).select(pl.col("cost").sum(), pl.col("least").sum()).row(0)
+    if not least:
+        return None
+    told = [Slice(Told(recording, each), phase) for each in (DRAWN, FAR)]
+    found = [_frame(one, part.recorder.label)[0] for one in told]
+    return distance(100 * (cost / least - 1), (min(found), max(found)))
 
 
 def _row(
@@ -264,7 +301,7 @@ def show(rows: Sequence[Row], met: Sequence[tuple[bool, str]]) -> None:
         same = " ".join(f"{100 * one:.1f}" for one in row.same.values())
         regrets = ", ".join(
             f"{row.facts[name]:.1f} ({low:.1f} to {high:.1f})"
-            for name, (low, high) in row.ranges.items()
+            for name, (low, high) in ((name, row.span(name)) for name in row.ranges)
         )
         print(f"| {row.way} | {series(row.kernel)} | {row.cpus} | {row.workload} | {row.recorder} "
               f"| {row.decisions:,} | {100 * row.known:.1f} | {100 * row.close:.1f} | {same} "

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from cpuidle_lab.base import resampling
 from cpuidle_lab.compare.model import COUNTED_INTERVALS, Comparison, Result
 from cpuidle_lab.compare.sources import Source
-from cpuidle_lab.figures import invariants, metrics, withheld
+from cpuidle_lab.figures import invariants, metrics, told, withheld
 from cpuidle_lab.figures.group import FEW_INTERVALS
 from cpuidle_lab.figures.metrics import Metric
-from cpuidle_lab.figures.told import APART
 from cpuidle_lab.recording.columns import CPU_IDLE
 from cpuidle_lab.recording.trace import losses
 from cpuidle_lab.replay.candidates import (
@@ -84,13 +83,14 @@ def is_told(one: Result, other: Result) -> bool:
     """Tell whether the order of two governors is told by a recording.
 
     It is not where a regret is unknown. Where interrupts tell of sleep lengths, the ranges must be
-    APART.
+    apart.
     """
     if one.span is None or other.span is None:
         return False
     if not (one.far or other.far):
         return True
-    return one.span[1] + APART < other.span[0] or other.span[1] + APART < one.span[0]
+    least = told.least_gap(one.error)
+    return one.span[1] + least < other.span[0] or other.span[1] + least < one.span[0]
 
 
 def untold(comparison: Comparison, source: Source) -> list[tuple[str, str]]:
@@ -331,6 +331,20 @@ def _below_floor(results: Sequence[Result]) -> str:
     return ", ".join(label for label in real if label in spans and spans[label][1] < floor)
 
 
+def _on_margin(error: float | None) -> str:
+    """Return what else may be wrong of a regret where interrupts tell of sleep lengths."""
+    more = "; name the recorder in --governors to know the error of the instrument"
+    if error is not None:
+        more = (
+            f", and {told.TIMES * error:.1f} points, twice those by which the recorder, replayed, "
+            "misses what was recorded"
+        )
+    return (
+        f"besides its range a regret may be off by {told.LEAST:g} point and "
+        f"{100 * told.SHARE:g} % of it{more} (docs/measured/stock.md)"
+    )
+
+
 def _on_order(comparison: Comparison, source: Source) -> list[str]:
     """Return what a recording says of its recorder and of the order of governors."""
     said = []
@@ -342,14 +356,17 @@ def _on_order(comparison: Comparison, source: Source) -> list[str]:
                 f"check of the instrument: recorded {show_regret(fact)} %, "
                 f"{label} replayed {show_regret(item)} %"
             )
+    error = next((item.error for item in by_label.values()), None)
+    if any(item.far for item in by_label.values()):
+        said.append(_on_margin(error))
     if pairs := untold(comparison, source):
         by_first: dict[str, list[str]] = {}
         for one, other in pairs:
             by_first.setdefault(one, []).append(other)
         text = "; ".join(f"{one} and {', '.join(others)}" for one, others in by_first.items())
         said.append(
-            f"not told by this recording, since ranges are less than {APART:g} points apart: "
-            f"the order of {text}"
+            f"not told by this recording, since ranges are less than "
+            f"{told.least_gap(error):.1f} points apart: the order of {text}"
         )
     needs = [label for label, item in by_label.items() if item.untimed and label != BEST_MAINLINE]
     if source.kind == CPU_IDLE and needs:

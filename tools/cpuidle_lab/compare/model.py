@@ -17,6 +17,7 @@ from cpuidle_lab.compare.worst import Bad, Place, Worst, with_inputs
 from cpuidle_lab.crossval import trust
 from cpuidle_lab.figures import invariants, withheld
 from cpuidle_lab.figures.cpu_idle import NOTE
+from cpuidle_lab.figures.told import distance
 from cpuidle_lab.recording import reader
 from cpuidle_lab.recording.columns import CPU_IDLE, INTERRUPTS, SYNTH, TRACE, Recording
 from cpuidle_lab.recording.stock import omissions, stock_line
@@ -57,6 +58,7 @@ class Result:
         governor: whose result it is: differs from `label` for the best mainline governor.
         outcome: what it came to; where sleep lengths were told in two ways, with the drawn ones.
         far: likewise, with those that are far; None where all are known.
+        error: points by which replay of the recorder misses what was recorded; None: not known.
         instructions: of a decision; None if not counted.
         worst: where most was lost.
         withheld: the recording leaves out or guesses too much for a regret.
@@ -74,6 +76,7 @@ class Result:
     instructions: float | None = None
     worst: list[Bad] = field(default_factory=list)
     far: Outcome | None = None
+    error: float | None = None
     withheld: bool = False
     guessed: bool = False
     untimed: bool = False
@@ -287,6 +290,16 @@ def _judge(results: Sequence[Result], source: Source) -> None:
         item.withheld = bool(withheld.above(source.shares))
         item.guessed = withheld.guesses_lengths(source.shares)
         item.broken = check(item, source)
+    error = _error(results, source)
+    for item in results:
+        item.error = error
+
+
+def _error(results: Sequence[Result], source: Source) -> float | None:
+    """Return the points from the recorded regret to what replay of the recorder comes to."""
+    fact = next((item.regret for item in results if item.kind == RECORDED_KIND), None)
+    spans = [item.span for item in results if source.is_recorder(item.label) and item.span]
+    return min(distance(fact, span) for span in spans) if spans and fact is not None else None
 
 
 def of_one(source: Source, recording: Recording, candidates: list[Candidate]) -> list[Result]:
@@ -308,9 +321,7 @@ def of_one(source: Source, recording: Recording, candidates: list[Candidate]) ->
 
 _RANGES = (
     "interrupts tell what ended its idle periods; regrets are ranges: once unknown sleep lengths "
-    "are drawn from those known nearby, once they are far; other figures are those with drawn "
-    "ones; in the lab half of the facts lie within 0.5 points of their range, a tenth beyond 5 "
-    "(docs/measured/stock.md)"
+    "are drawn from those known nearby, once they are far; other figures are those with drawn ones"
 )
 
 

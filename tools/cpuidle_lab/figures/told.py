@@ -16,9 +16,44 @@ from cpuidle_lab.recording.columns.layout import ANSWERS
 
 DRAWN, FAR = "drawn", "far"
 
-# Points between two ranges of regret, below which the order is not told. In the lab it takes the
-# pairs in a wrong order from 7 to 2 in 100 (docs/measured/stock.md).
-APART = 3.0
+# Other errors of a regret, in points: the least, a share of it, and a multiple of the error of the
+# instrument. With these the ranges hold the lab's facts (docs/measured/stock.md).
+LEAST, SHARE, TIMES = 1.0, 0.05, 2.0
+
+# Points between two ranges below which the order is not told, where that error is not known.
+_APART = 3.0
+
+Span = tuple[float, float]
+
+
+def distance(value: float, span: Span) -> float:
+    """Return the points from a regret to a range, 0 within it."""
+    low, high = span
+    return max(0.0, low - value, value - high)
+
+
+def widened(span: Span, error: float | None) -> Span:
+    """Return the range of a regret with what else may be wrong in such a recording.
+
+    Args:
+        span: regrets in percent, with sleep lengths told in both ways.
+        error: points from the recorded regret to the range of the recorder, replayed; None where
+            the recorder is not replayed.
+    """
+    low, high = span
+    margin = LEAST + SHARE * high + TIMES * (error or 0.0)
+    return max(0.0, low - margin), high + margin
+
+
+def least_gap(error: float | None) -> float:
+    """Return the points between two ranges below which a recording does not tell their order.
+
+    Errors of two governors on a recording are alike, so it is less than the margins of both.
+
+    Args:
+        error: as of widened().
+    """
+    return _APART if error is None else LEAST + TIMES * error
 
 
 class Told(Recording):
