@@ -123,7 +123,11 @@ def judge_compare(found: dict[str, Any]) -> None:
         _demand(broken(facts), f"compare, {one['governor']}")
         if values["intervals"] > recorded[one["trace"]]:
             raise Finding(f"compare: plays {values['intervals']} of {recorded[one['trace']]}")
+    # There a note says that the recorder had states that the oracle was not allowed.
+    unlike = {one["trace"] for one in found["traces"] if "request" in one["withheld"]}
     for one in found["results"]:
+        if one["kind"] == "recorded" and one["trace"] in unlike:
+            continue
         power = one["metrics"]["power_mw"]
         if power is not None and power < least[one["trace"]] * (1 - 1e-6) < math.inf:
             raise Finding(f"compare: {one['governor']} has less power than the oracle")

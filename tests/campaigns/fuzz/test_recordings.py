@@ -104,6 +104,28 @@ def test_what_is_no_sentence_is_found(said: str, tmp_path: Path) -> None:
         recordings.judge("report", 1, "", said, tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("kind", "withheld", "is_found"),
+    [("recorded", [], True), ("recorded", ["request"], False), ("project", ["request"], True)],
+)
+def test_less_power_than_the_oracle_is_found(
+    kind: str, withheld: list[str], is_found: bool
+) -> None:
+    """But for a recorder in states that the latency request no longer allowed."""
+    metrics = {"power_mw": 2.0, "regret": None, "intervals": 1, "decisions_per_interval": 1}
+    rows = [
+        {"trace": "a", "governor": name, "kind": of, "broken": [], "reasons": {"x": 1},
+         "chosen_ideal": [[1]], "metrics": metrics | {"power_mw": power}}
+        for name, of, power in (("oracle", "limit", 2.0), ("x", kind, 1.9))
+    ]  # fmt: skip
+    found = {"traces": [{"trace": "a", "intervals": 1, "withheld": withheld}], "results": rows}
+    if is_found:
+        with pytest.raises(recordings.Finding, match="less power than the oracle"):
+            recordings.judge_compare(found)
+    else:
+        recordings.judge_compare(found)
+
+
 def test_a_crash_is_found_and_the_campaign_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
