@@ -82,6 +82,8 @@ WORDINGS = {
     "swapper     0 [001]   0.100000: PERF_RECORD_LOST_SAMPLES": (0, 1, False),
     "[LOST EVENTS]": (0, 2, True),
     "[EVENTS DROPPED]": (0, 2, True),
+    "[events lost]": (0, 2, True),
+    "[Missed records]": (0, 2, True),
     "[LOST 1740 EVENTS]": (0, 2, True),
     "Lost 1740 events (cpu 1)": (1740, 0, False),
     "CPU 1: 1740 events lost": (1740, 0, False),

@@ -62,7 +62,7 @@ _LOSSES = tuple(
         r"\bCPU:(?P<cpu>\d{1,4})\b.*\b(?:LOST|DROPPED|EVENTS)\b",
         r"(?:\[(?P<cpu>\d{1,4})\].*)?\bPERF_RECORD_LOST",
         # perf trace, bpftrace and others, in their words.
-        r"\[(?:LOST EVENTS|EVENTS DROPPED)\]",
+        rf"(?i:\[(?:{_GONE} {_ROWS}|{_ROWS} {_GONE})\])",
         rf"(?i:\b{_GONE}:? (?P<events>\d{{1,18}}) {_ROWS}\b)",
         rf"(?i:\b(?P<events>\d{{1,18}}) {_ROWS} (?:were )?{_GONE}\b)",
         rf"(?i:\b(?:lost|missed) {_ROWS}: *(?P<events>\d{{1,18}})\b)",
