@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from cpuidle_lab.clone import build, calibrate, events, play
-from cpuidle_lab.clone.program import Kind, Program, Step, Task
+from cpuidle_lab.clone.program import Joint, JointKind, Kind, Program, Step, Task
+from cpuidle_lab.clone.session import Place, Regime
 from cpuidle_lab.lab import LabRun, run_lab
 from cpuidle_lab.lab.session import OUR_EVENTS, TRACE, Session
 
@@ -45,3 +46,43 @@ def test_the_recording_of_a_clone_has_its_work_posts_and_sleeps(tmp_path: Path) 
             middle = sorted(lengths)[len(lengths) // 2]
             more = middle % PIECE_NS
             assert len(lengths) < ROUNDS // 2 or 0 < more < COST_MOST_NS < PIECE_NS < middle, pair
+
+
+def _served() -> tuple[list[Task], list[Joint]]:
+    """Return a client and a server of two connections, and a writer whose pipe is full."""
+
+    def call(kind: Kind, end: int) -> Step:
+        return Step(kind, 100, end=end)
+
+    run = Step(Kind.RUN, PIECE_NS)
+    asks, answers = [], []
+    for end in (0, 2):
+        turn = [Step(Kind.AFTER, 2 + end), run, call(Kind.WRITE, end), Step(Kind.ON, end), run]
+        asks += [Step(Kind.LANE), *([*turn, call(Kind.READ, end)] * ROUNDS)]
+        turn = [Step(Kind.ON, end + 1), call(Kind.READ, end + 1), run, call(Kind.WRITE, end + 1)]
+        answers += [Step(Kind.LANE), *(turn * ROUNDS)]
+    tasks = [
+        Task("asks", steps=asks),
+        Task("answers", cpu=1, steps=answers),
+        Task("writes", steps=[call(Kind.WRITE, 4)] * ROUNDS),
+        Task("reads", cpu=1, steps=[Step(Kind.SLEEP, SLEEP_NS), call(Kind.READ, 5)] * ROUNDS),
+        Task("ends", steps=[Step(Kind.UNTIL, 300_000_000), Step(Kind.END)]),
+    ]
+    return tasks, [Joint(JointKind.TCP), Joint(JointKind.TCP), Joint(JointKind.PIPE, 1)]
+
+
+@pytest.mark.lab
+def test_the_recording_of_a_clone_has_its_pipe_and_its_connections(tmp_path: Path) -> None:
+    tasks, joints = _served()
+    made = Program("calls", "menu_ng", 300_000_000, 0, tasks, joints=joints)
+    boot = Place().run([Regime("menu_ng").plan(made)], made)
+    trace = run_lab(boot, tmp_path / "out").check().files / TRACE
+    (phase,) = events.phases(events.read(trace), trace)
+    again = build.build(phase, trace)
+    assert sorted(again.joints, key=str) == sorted(joints, key=str)
+    found = {task.name: task for task in again.tasks}
+    for number, task in enumerate(tasks):
+        for kind in (Kind.LANE, Kind.ON, Kind.AFTER, Kind.READ, Kind.WRITE):
+            counts = [[step.kind for step in one.steps].count(kind)
+                      for one in (task, found[f"c{number}"])]  # fmt: skip
+            assert counts[0] == counts[1], (task.name, kind)

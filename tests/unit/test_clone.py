@@ -12,7 +12,7 @@ import pytest
 
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
-from cpuidle_lab.clone import build, calibrate, events, judge, play, program
+from cpuidle_lab.clone import build, calibrate, drafts, events, judge, play, program
 from cpuidle_lab.clone.program import Kind, Program, Step, Task
 from cpuidle_lab.lab.programs import PLAYER, compiled
 
@@ -182,9 +182,9 @@ def test_threads_of_the_kernel_are_left_out_by_their_short_names_too() -> None:
     a = built.tasks[1]
     assert "until 200000" in lines(a)
     for name in ("nullmailer", "rcutorture", "blkid", "irqbalance", "writer"):
-        assert not build._Recorded(name).of_kernel
+        assert not drafts.Recorded(name).of_kernel
     for name in ("kworker/0:1-events", "kworker/", "migration/1", "rcu_preempt", "irq/24-nvme"):
-        assert build._Recorded(name).of_kernel
+        assert drafts.Recorded(name).of_kernel
 
 
 @pytest.mark.parametrize(

@@ -8,154 +8,34 @@ outside, which becomes an arrival at its time.
 
 import bisect
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from enum import Enum, auto
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.base.kernel_threads import KERNEL_THREAD
-from cpuidle_lab.clone.events import IN_INTERRUPT, IN_SOFTIRQ, Event, PhaseEvents
-from cpuidle_lab.clone.program import TASKS_MOST, TICK_NS, Kind, Program, Step, Task
+from cpuidle_lab.clone.calls import Call, Files, joined
+from cpuidle_lab.clone.drafts import Draft, Recorded, State, Timer, fit, steps_of
+from cpuidle_lab.clone.events import (
+    CLOSE,
+    IN_INTERRUPT,
+    IN_SOFTIRQ,
+    POLLS,
+    READS,
+    Event,
+    PhaseEvents,
+)
+from cpuidle_lab.clone.lanes import polling, split
+from cpuidle_lab.clone.program import TASKS_MOST, TICK_NS, Kind, Program, Task
+from cpuidle_lab.clone.progress import Progress
 
-REALTIME_BELOW = 100
 _IDLE = 0
 _NET_RX = "3"
 _WAKES_TASK = "hrtimer_wakeup"
 _MODE_RELATIVE = 1
 
-# Slack of a task's timers unless it asks for another, and of real-time tasks.
-DEFAULT_SLACK_NS, LEAST_SLACK_NS = 50_000, 1
-
-# A program asks for one length again and again, or it counts to a deadline. The kernel reads its
-# clock so long before the event at most; fewer sleeps than _FEW tell nothing.
-_READ_BEFORE_NS, _FEW, _OFTEN = 12_000, 4, 0.03
-# Share of equal steps between deadlines that makes them a grid.
-_GRID = 0.5
-
-# Share of the times that a task came to a CPU, from which on that CPU is its own.
-_STAYS = 0.99
-
 # A phase whose events span more is played in part.
 PART_NS = 2_000_000_000
-
-
-class _State(Enum):
-    UNKNOWN = auto()
-    RUNNING = auto()
-    READY = auto()
-    ASLEEP = auto()
-    GONE = auto()
-
-
-@dataclass(frozen=True, slots=True)
-class _Timer:
-    """A timer that a task started.
-
-    Attributes:
-        by: number of the task.
-        length_ns: from its start to the time that the task asked for.
-        due_ns: that time, from the phase's beginning.
-        slack_ns: how much later it may expire.
-        relative: the kernel got a length, not a time.
-        function: that it calls.
-    """
-
-    by: int
-    length_ns: int
-    due_ns: int
-    slack_ns: int
-    relative: bool
-    function: str
-
-
-@dataclass(slots=True)
-class _Draft:
-    """A step, of which the timer's kind is still open."""
-
-    kind: Kind
-    value: float = 0
-    timer: _Timer | None = None
-
-
-@dataclass(eq=False)
-class _Recorded:
-    """A task while the events are read.
-
-    Attributes:
-        name, priority: as last recorded.
-        state: ready, running, asleep or gone, as last told.
-        since: when its work was last counted, ns.
-        work: counted and in no step yet, ns.
-        timer: that it waits for.
-        forestalled: a post came while it was about to sleep; it may sleep all the same for a
-            moment, and then wakes without another event.
-        cpus: how often it came to each CPU.
-        steps: done so far.
-    """
-
-    name: str
-    priority: int = 120
-    state: _State = _State.UNKNOWN
-    since: int = 0
-    work: float = 0
-    timer: _Timer | None = None
-    forestalled: bool = False
-    cpus: Counter[int] = field(default_factory=Counter)
-    steps: list[_Draft] = field(default_factory=list)
-
-    @property
-    def of_kernel(self) -> bool:
-        """It is a thread of the kernel's."""
-        return bool(KERNEL_THREAD.match(self.name))
-
-    @property
-    def stays(self) -> bool:
-        """It ran on one CPU, its start perhaps apart."""
-        return max(self.cpus.values(), default=0) >= _STAYS * self.cpus.total()
-
-
-class Progress:
-    """Work that a busy CPU gets done until a time.
-
-    In virtual time the CPUs share one stream of instructions, so each of n busy ones gets 1/n.
-
-    Args:
-        events: of a phase.
-        shared: the recording is of the lab.
-    """
-
-    def __init__(self, events: Sequence[Event], *, shared: bool) -> None:
-        self._at, self._done = [events[0].ts], [0.0]
-        busy = _busy_at_first(events) if shared else set()
-        for event in events:
-            if not shared or event.name != "sched_switch":
-                continue
-            step = (event.ts - self._at[-1]) / max(1, len(busy))
-            self._done.append(self._done[-1] + step)
-            self._at.append(event.ts)
-            (busy.discard if event.fields()["next_pid"] == "0" else busy.add)(event.cpu)
-        self._last = 1 / max(1, len(busy))
-
-    def until(self, ts: int) -> float:
-        """Return the work done until a time, ns."""
-        place = bisect.bisect_right(self._at, ts) - 1
-        if place < 0:
-            return 0.0
-        if place + 1 == len(self._at):
-            return self._done[-1] + (ts - self._at[-1]) * self._last
-        (a, b), (x, y) = self._at[place : place + 2], self._done[place : place + 2]
-        return x + (y - x) * (ts - a) / (b - a) if b > a else y
-
-
-def _busy_at_first(events: Sequence[Event]) -> set[int]:
-    """Return the CPUs that run a task at the beginning: those whose first switch leaves one."""
-    first: dict[int, bool] = {}
-    for event in events:
-        if event.name == "sched_switch":
-            first.setdefault(event.cpu, event.fields()["prev_pid"] != "0")
-    return {cpu for cpu, busy in first.items() if busy}
 
 
 class _Reading:
@@ -165,15 +45,18 @@ class _Reading:
         self._phase = phase
         self._progress = Progress(phase.events, shared=shared)
         self.offset_ns = _clock_offset(phase.events)
-        self.tasks: list[_Recorded] = []
+        self.tasks: list[Recorded] = []
         self.outside: Counter[str] = Counter()
         self.kernel_runs = 0
-        self._by_pid: dict[int, _Recorded] = {}
-        self._timers: dict[str, _Timer] = {}
+        self._by_pid: dict[int, Recorded] = {}
+        self._timers: dict[str, Timer] = {}
         self._expiring: dict[int, tuple[str, str]] = {}
         self._serving: dict[int, str] = {}
         self._raised: dict[tuple[int, str], Event] = {}
-        self._targets: dict[int, _Recorded] = {}
+        self._targets: dict[int, Recorded] = {}
+        self.joints, self._ends = joined(phase.events)
+        self._files = Files()
+        self._loops = {pid for pid, *_ in self._ends} & polling(phase.events)
 
     def read(self) -> None:
         """Take all events."""
@@ -187,13 +70,15 @@ class _Reading:
             "softirq_raise": self._raise,
             "softirq_entry": self._serve,
             "softirq_exit": lambda event: self._serving.pop(event.cpu, None),
+            "sys_enter": self._calls,
+            "sys_exit": self._returns,
         }
         for event in self._phase.events:
             if handler := handlers.get(event.name):
                 handler(event)
         self._end()
 
-    def task(self, pid: int, name: str, *, short: bool = False) -> _Recorded:
+    def task(self, pid: int, name: str, *, short: bool = False) -> Recorded:
         """Return the task of a number.
 
         Args:
@@ -203,29 +88,60 @@ class _Reading:
         """
         found = self._by_pid.get(pid)
         if found is None:
-            found = self._by_pid[pid] = _Recorded(name)
+            found = self._by_pid[pid] = Recorded(name)
             self.tasks.append(found)
         if not short:
             found.name = name
         return found
 
-    def _count(self, task: _Recorded, ts: int) -> None:
+    def _count(self, task: Recorded, ts: int) -> None:
         """Count the work of a task that runs, until now."""
-        if task.state is _State.UNKNOWN:
-            self._began(task, _State.RUNNING)
-        if task.state is _State.RUNNING:
+        if task.state is State.UNKNOWN:
+            self._began(task, State.RUNNING)
+        if task.state is State.RUNNING:
             task.work += self._progress.until(ts) - self._progress.until(task.since)
             task.since = ts
 
-    def _began(self, task: _Recorded, state: _State) -> None:
+    def _began(self, task: Recorded, state: State) -> None:
         """Note that a task was awake when the phase began."""
         task.state, task.since = state, self._phase.start_ns
-        task.steps.append(_Draft(Kind.UNTIL, 0))
+        task.steps.append(Draft(Kind.UNTIL, 0))
 
-    def _ends_piece(self, task: _Recorded, ts: int) -> None:
+    def _ends_piece(self, task: Recorded, ts: int) -> None:
         self._count(task, ts)
-        task.steps.append(_Draft(Kind.RUN, task.work))
-        task.work = 0
+        task.steps.append(Draft(Kind.RUN, task.work))
+        task.work = task.before = 0
+
+    def _calls(self, event: Event) -> None:
+        call = Call.of(event)
+        if call is None:
+            return
+        polls = call.number in POLLS and event.pid in self._loops
+        end = self._ends.get(self._files.of(event.pid, call))
+        if polls or (end is not None and call.number != CLOSE):
+            task = self.task(event.pid, event.comm, short=True)
+            self._count(task, event.ts)
+            task.call, task.end, task.before = call, end or 0, task.work
+            task.due, task.slept = 0, False
+
+    def _returns(self, event: Event) -> None:
+        call = Call.of(event)
+        task = self._by_pid.get(event.pid)
+        if call is None or call.result is None or task is None or task.call is None:
+            return
+        begun, task.call = task.call, None
+        polls = begun.number in POLLS
+        if call.result <= 0 and not polls:
+            return  # its time is work
+        self._count(task, event.ts)
+        task.steps.append(Draft(Kind.RUN, task.before))
+        # A poll that did not sleep is none of the player's.
+        task.work -= task.before if polls and not task.slept else task.work
+        task.before = 0
+        kind = Kind.LANE if polls else Kind.READ if begun.number in READS else Kind.WRITE
+        at = event.ts - self._phase.start_ns
+        task.steps.append(Draft(kind, task.due if polls else call.result, end=task.end, at=at))
+        task.loops |= polls
 
     def _switch(self, event: Event) -> None:
         told = event.fields()
@@ -239,27 +155,28 @@ class _Reading:
         if task.of_kernel:
             self.kernel_runs += 1
             return
-        if task.state is _State.UNKNOWN:
-            self._began(task, _State.READY)
-        elif task.state is _State.ASLEEP and not task.forestalled:
+        if task.state is State.UNKNOWN:
+            self._began(task, State.READY)
+        elif task.state is State.ASLEEP and not task.forestalled and not task.call:
             self._arrives(task, event.ts, "a cause that was not recorded")
-        if task.state is _State.ASLEEP:
+        if task.state is State.ASLEEP:
             task.forestalled = False
-        task.state, task.since, task.timer = _State.RUNNING, event.ts, None
+        task.state, task.since, task.timer = State.RUNNING, event.ts, None
         task.cpus[event.cpu] += 1
 
-    def _leaves(self, task: _Recorded, ts: int, state: str) -> None:
+    def _leaves(self, task: Recorded, ts: int, state: str) -> None:
         self._count(task, ts)
         if state == "R":
-            task.state = _State.READY
+            task.state = State.READY
             return
-        self._ends_piece(task, ts)
-        task.state = _State.GONE if state in "XZ" else _State.ASLEEP
+        if task.call is None or state in "XZ":
+            self._ends_piece(task, ts)
+        task.state = State.GONE if state in "XZ" else State.ASLEEP
 
     def _start(self, event: Event) -> None:
         told = event.fields()
         soft, hard = int(told["softexpires"]), int(told["expires"])
-        timer = _Timer(
+        timer = Timer(
             event.pid if event.context == "." else _IDLE,
             soft - (event.ts + self.offset_ns),
             soft - (self._phase.start_ns + self.offset_ns),
@@ -284,7 +201,7 @@ class _Reading:
     def _wakeup_new(self, event: Event) -> None:
         told = event.fields()
         self._by_pid.pop(int(told["pid"]), None)
-        self.task(int(told["pid"]), told["comm"]).state = _State.ASLEEP
+        self.task(int(told["pid"]), told["comm"]).state = State.ASLEEP
         self._waking(event)
 
     def _waking(self, event: Event) -> None:
@@ -293,26 +210,34 @@ class _Reading:
         task = self.task(pid, told["comm"])
         if task.of_kernel:
             return
-        asleep = task.state in (_State.UNKNOWN, _State.ASLEEP)
+        asleep = task.state in (State.UNKNOWN, State.ASLEEP)
+        if task.call:
+            # The object wakes it.
+            task.slept |= asleep
+            if asleep and (timer := self._timer_of(event, pid, task)):
+                task.due = timer.due_ns
+            if asleep:
+                task.state, task.timer, task.forestalled = State.READY, None, False
+            return
         poster = self._poster(event, pid)
         if poster:
             self._ends_piece(poster, event.ts)
-            poster.steps.append(_Draft(Kind.POST, id(task)))
+            poster.steps.append(Draft(Kind.POST, id(task)))
             self._targets[id(task)] = task
             if not asleep:
                 self._ends_piece(task, event.ts)
                 task.forestalled = True
             awaited = task.timer if asleep and task.timer else None
-            task.steps.append(_Draft(Kind.WAIT, max(0, awaited.length_ns) if awaited else 0))
+            task.steps.append(Draft(Kind.WAIT, max(0, awaited.length_ns) if awaited else 0))
         elif timer := self._timer_of(event, pid, task):
             if asleep:
-                task.steps.append(_Draft(Kind.SLEEP, timer.length_ns, timer))
+                task.steps.append(Draft(Kind.SLEEP, timer.length_ns, timer))
         elif asleep:
             self._arrives(task, event.ts, self._origin(event))
         if asleep:
-            task.state, task.timer, task.forestalled = _State.READY, None, False
+            task.state, task.timer, task.forestalled = State.READY, None, False
 
-    def _poster(self, event: Event, target: int) -> _Recorded | None:
+    def _poster(self, event: Event, target: int) -> Recorded | None:
         """Return the task that wakes another: the one that runs, or the sender of a packet."""
         by = event
         if event.context == IN_SOFTIRQ:
@@ -325,9 +250,9 @@ class _Reading:
         if by.pid in (_IDLE, target):
             return None
         poster = self.task(by.pid, by.comm, short=True)
-        return None if poster.of_kernel or poster.state is _State.GONE else poster
+        return None if poster.of_kernel or poster.state is State.GONE else poster
 
-    def _timer_of(self, event: Event, pid: int, task: _Recorded) -> _Timer | None:
+    def _timer_of(self, event: Event, pid: int, task: Recorded) -> Timer | None:
         """Return the task's own timer by which it is woken."""
         if event.context == "." or event.cpu not in self._expiring:
             return None
@@ -342,35 +267,38 @@ class _Reading:
             return "threads of the kernel"
         return "timers of the kernel" if event.cpu in self._expiring else "interrupts"
 
-    def _arrives(self, task: _Recorded, ts: int, origin: str) -> None:
-        task.steps.append(_Draft(Kind.UNTIL, ts - self._phase.start_ns))
+    def _arrives(self, task: Recorded, ts: int, origin: str) -> None:
+        task.steps.append(Draft(Kind.UNTIL, ts - self._phase.start_ns))
         self.outside[origin] += 1
 
     def _end(self) -> None:
         """Let the task end the program that ended the phase; keep timers that tasks wait for."""
         last = self._phase.events[-1]
         for task in self.tasks:
-            if task.state is _State.RUNNING:
+            if task.state is State.RUNNING:
                 self._ends_piece(task, last.ts)
-            elif task.state is _State.ASLEEP and task.timer:
-                task.steps.append(_Draft(Kind.SLEEP, task.timer.length_ns, task.timer))
+            elif task.state is State.ASLEEP and task.timer:
+                task.steps.append(Draft(Kind.SLEEP, task.timer.length_ns, task.timer))
         if last.name == "print":
-            self.task(last.pid, last.comm, short=True).steps.append(_Draft(Kind.END))
+            self.task(last.pid, last.comm, short=True).steps.append(Draft(Kind.END))
         else:
             length = last.ts - self._phase.start_ns
-            clock = _Recorded("end", steps=[_Draft(Kind.UNTIL, length), _Draft(Kind.END)])
+            clock = Recorded("end", steps=[Draft(Kind.UNTIL, length), Draft(Kind.END)])
             self.tasks.append(clock)
 
     def finished(self, *, pin: bool) -> list[Task]:
         """Return the tasks that have steps, as the program has them; `pin` as of build()."""
         kept = [task for task in self.tasks if task.steps and not task.of_kernel]
+        for number, joint in enumerate(self.joints):
+            if joint.slots:
+                fit(joint.slots, 2 * number, kept)
         place = {id(task): number for number, task in enumerate(kept)}
         return [
             Task(
                 task.name,
                 task.priority,
                 task.cpus.most_common(1)[0][0] if task.cpus else 0,
-                _steps(task, place),
+                steps_of(task, split(task.steps) if task.loops else task.steps, place),
                 pin and task.stays,
             )
             for task in kept
@@ -384,54 +312,6 @@ def _clock_offset(events: Iterable[Event]) -> int:
         for event in events
         if event.name == "hrtimer_expire_entry"
     )
-
-
-def _absolute(timers: Sequence[_Timer]) -> list[bool]:
-    """Tell for the timers of a task whether it counts to a deadline.
-
-    It does where the deadlines lie on a grid, or where the length is one that does not recur.
-    """
-    if len(timers) < _FEW:
-        return [False] * len(timers)
-    steps = Counter(b.due_ns - a.due_ns for a, b in pairwise(timers))
-    grid = steps.most_common(1)[0][1] >= _GRID * (len(timers) - 1)
-    lengths = sorted(timer.length_ns for timer in timers)
-    enough = max(_FEW, _OFTEN * len(lengths))
-
-    def recurs(length: int) -> bool:
-        near = (bisect.bisect(lengths, length + sign * _READ_BEFORE_NS) for sign in (-1, 1))
-        low, high = near
-        return high - low >= enough
-
-    return [(grid and not one.relative) or not recurs(one.length_ns) for one in timers]
-
-
-def _steps(task: _Recorded, place: Mapping[int, int]) -> list[Step]:
-    """Return a task's steps; sleeps are told apart, and slack is set where it changes."""
-    timers = [step.timer for step in task.steps if step.timer]
-    absolute = iter(_absolute(timers))
-    polls = sum(step.kind is Kind.WAIT for step in task.steps) > 2
-    found: list[Step] = []
-    slack = DEFAULT_SLACK_NS
-    for step in task.steps:
-        wanted = slack
-        if step.kind is Kind.POST:
-            if int(step.value) in place:
-                found.append(Step(Kind.POST, place[int(step.value)]))
-            continue
-        made = Step(step.kind, max(0, round(step.value)))
-        if step.timer:
-            if next(absolute):
-                made = Step(Kind.UNTIL, max(0, step.timer.due_ns))
-            made.early = polls and not step.timer.relative
-            wanted = max(LEAST_SLACK_NS, step.timer.slack_ns)
-        elif step.kind is Kind.UNTIL and step.value:
-            wanted = LEAST_SLACK_NS
-        if wanted != slack and task.priority >= REALTIME_BELOW:
-            found.append(Step(Kind.SLACK, wanted))
-            slack = wanted
-        found.append(made)
-    return found
 
 
 def part_of(phase: PhaseEvents, most_ns: int = PART_NS) -> tuple[PhaseEvents, str]:
@@ -479,7 +359,7 @@ def build(phase: PhaseEvents, path: Path, *, shared: bool = True, pin: bool = Fa
         raise UserError(
             f"{path}: {phase.workload} has {len(tasks):,} tasks; a clone has {TASKS_MOST:,} at most"
         )
-    sleeps = (Kind.SLEEP, Kind.WAIT)
+    sleeps = (Kind.SLEEP, Kind.WAIT, Kind.READ, Kind.WRITE)
     if not any(step.kind in sleeps or (step.kind is Kind.UNTIL and step.value)
                for task in tasks for step in task.steps):  # fmt: skip
         raise UserError(f"{path}: no task sleeps in {phase.workload}, so no governor decides")
@@ -488,4 +368,4 @@ def build(phase: PhaseEvents, path: Path, *, shared: bool = True, pin: bool = Fa
              for what, n in reading.outside.items()]  # fmt: skip
     start = (phase.start_ns + reading.offset_ns) % TICK_NS
     length = phase.end_ns - phase.start_ns
-    return Program(phase.workload, phase.governor, length, start, tasks, left)
+    return Program(phase.workload, phase.governor, length, start, tasks, left, reading.joints)

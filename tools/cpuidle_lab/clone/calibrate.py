@@ -20,6 +20,10 @@ _LETTERS = {
     Kind.END: "S",
     Kind.POST: "P",
     Kind.WAIT: "W",
+    Kind.READ: "R",
+    Kind.WRITE: "R",
+    Kind.ON: "E",
+    Kind.AFTER: "E",
 }
 PAIRS = tuple(a + b for a in "SPW" for b in "SPW")
 

@@ -15,6 +15,12 @@ from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.base.files import TRACE
 from cpuidle_lab.base.packages import remedy
 
+# Numbers of calls on x86-64: read, readv, recvfrom, recvmsg; write, writev, sendto, sendmsg;
+# poll, epoll_wait, ppoll, epoll_pwait, epoll_pwait2; close.
+READS, WRITES, POLLS = (0, 19, 45, 47), (1, 20, 44, 46), (7, 232, 271, 281, 441)
+CLOSE = 3
+CALLS = (*READS, *WRITES, *POLLS, CLOSE)
+
 # All that a clone needs beside the module's own events.
 CLONE_EVENTS = (
     "sched:sched_switch",
@@ -26,6 +32,13 @@ CLONE_EVENTS = (
     "irq:softirq_raise",
     "irq:softirq_entry",
     "irq:softirq_exit",
+)
+# Calls on files, without their contents: in Linux 7.2 the events of single calls have those.
+# The numbers are those of x86-64, of reading, writing and polling (calls.py).
+CALL_MACHINE = "x86_64"
+CALL_EVENTS = tuple(
+    f"raw_syscalls:{event} -f " + "||".join(f"id=={number}" for number in CALLS)
+    for event in ("sys_enter", "sys_exit")
 )
 TO_RECORD = "record with 'cpuidle-lab capture --clone', or in the lab with 'lab --causes'"
 

@@ -16,7 +16,7 @@ from cpuidle_lab.base.errors import UserError
 HEADER = "cpuidle-lab clone 1"
 
 # Bounds of the player's arrays (lab/guest/player.c).
-TASKS_MOST, TIME_MOST_NS = 2000, 10**12
+TASKS_MOST, TIME_MOST_NS, JOINTS_MOST = 2000, 10**12, 400
 TICK_NS = 4_000_000
 
 
@@ -30,10 +30,25 @@ class Kind(StrEnum):
     UNTIL = "until"
     SLACK = "slack"
     END = "end"
+    READ = "read"
+    WRITE = "write"
+    LANE = "lane"
+    ON = "on"
+    AFTER = "after"
+    AGAIN = "again"
 
 
-# Kinds without a number, and those that may do without.
-_BARE, _MAYBE = frozenset({Kind.END}), frozenset({Kind.WAIT})
+class JointKind(StrEnum):
+    """Kind of what joins two ends; the value is its word in the text."""
+
+    PIPE = "pipe"
+    UNIX = "unix"
+    TCP = "tcp"
+
+
+# Kinds without a number, and those that may do without; those with an end in front of it.
+_BARE, _MAYBE = frozenset({Kind.END, Kind.LANE, Kind.AGAIN}), frozenset({Kind.WAIT})
+_ON_ENDS = frozenset({Kind.READ, Kind.WRITE})
 _SLEEPS = frozenset({Kind.SLEEP, Kind.UNTIL})
 EARLY, PINNED = "early", "pinned"
 
@@ -44,19 +59,40 @@ class Step:
 
     Attributes:
         kind: what the task does.
-        value: ns; of a post the number of a task; of a wait 0: without a timer.
+        value: ns; of a post the number of a task; of a wait 0: without a timer; of a read or a
+            write bytes; of `on` the number of an end; of `after` ms.
         early: of a sleep: a post ends it, and stays.
+        end: of a read or a write: the number of the end.
     """
 
     kind: Kind
     value: int = 0
     early: bool = False
+    end: int = 0
 
     def line(self) -> str:
         """Return it as text."""
         bare = self.kind in _BARE or (self.kind in _MAYBE and not self.value)
-        words = [self.kind, *([] if bare else [str(self.value)]), *([EARLY] if self.early else [])]
+        words = [self.kind, *([str(self.end)] if self.kind in _ON_ENDS else [])]
+        words += [*([] if bare else [str(self.value)]), *([EARLY] if self.early else [])]
         return " ".join(words)
+
+
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """A pipe or a connection; of the joint of number n the ends are 2 n and 2 n + 1.
+
+    Attributes:
+        kind: of a pipe the first end is written to, and the second is read.
+        slots: messages that a pipe has room for; 0: as much as the kernel's own pipes.
+    """
+
+    kind: JointKind
+    slots: int = 0
+
+    def line(self, number: int) -> str:
+        """Return it as text."""
+        return f"{self.kind} {number}" + (f" {self.slots}" if self.slots else "")
 
 
 @dataclass
@@ -89,6 +125,7 @@ class Program:
         start_ns: when it began after a tick.
         tasks: a post names its target by the place in this list.
         left_out: what the recording had and the program has not, a sentence each.
+        joints: pipes and connections.
     """
 
     name: str
@@ -97,6 +134,7 @@ class Program:
     start_ns: int
     tasks: list[Task]
     left_out: list[str] = field(default_factory=list)
+    joints: list[Joint] = field(default_factory=list)
 
     def text(self) -> str:
         """Return it as text."""
@@ -107,6 +145,7 @@ class Program:
             f"governor {_word(self.governor)}",
             f"length {self.length_ns}",
             f"start {self.start_ns}",
+            *(joint.line(number) for number, joint in enumerate(self.joints)),
         ]
         for number, task in enumerate(self.tasks):
             words = [f"task {number} {_word(task.name)} {task.priority} {task.cpu}"]
@@ -150,20 +189,22 @@ def parse(lines: Sequence[str], path: Path) -> Program:
         raise UserError(f"{path}: is no clone: it does not begin with '{HEADER}'")
     head: dict[str, str] = {}
     tasks: list[Task] = []
+    joints: list[Joint] = []
     for number, words in _words(lines[1:]):
         try:
             if words[0] == "task":
                 tasks.append(_task(words, len(tasks)))
             elif tasks:
                 tasks[-1].steps.append(_step(words))
+            elif words[0] in list(JointKind):
+                joints.append(_joint(words, len(joints)))
             else:
                 head[words[0]] = _only(words)
         except ValueError as error:
             raise UserError(f"{path}: line {number}: {error}") from error
     try:
-        program = Program(
-            head["name"], head["governor"], _time(head["length"]), _time(head["start"]), tasks
-        )
+        length, start = (_time(head[word]) for word in ("length", "start"))
+        program = Program(head["name"], head["governor"], length, start, tasks, joints=joints)
     except KeyError as missing:
         raise UserError(f"{path}: has no line '{missing.args[0]}'") from missing
     except ValueError as error:
@@ -186,10 +227,15 @@ def check(program: Program, path: Path) -> None:
     kinds = [step.kind for task in program.tasks for step in task.steps]
     if kinds.count(Kind.END) != 1:
         raise UserError(f"{path}: {kinds.count(Kind.END)} tasks have the step 'end', not one")
+    if len(program.joints) > JOINTS_MOST:
+        raise UserError(f"{path}: has more than {JOINTS_MOST} pipes and connections")
     for task in program.tasks:
         for step in task.steps:
             if step.kind is Kind.POST and step.value >= count:
                 raise UserError(f"{path}: {task.name} posts to task {step.value}, which is none")
+            end = step.end if step.kind in _ON_ENDS else step.value if step.kind is Kind.ON else 0
+            if end and end >= 2 * len(program.joints):
+                raise UserError(f"{path}: {task.name} uses end {end}, which is none")
 
 
 def _words(lines: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
@@ -220,6 +266,12 @@ def _task(words: Sequence[str], expected: int) -> Task:
     return Task(words[2], _time(words[3]), _time(words[4]), pinned=pinned)
 
 
+def _joint(words: Sequence[str], expected: int) -> Joint:
+    if len(words) not in (2, 3) or _time(words[1]) != expected:
+        raise ValueError(f"'{' '.join(words)}' is not '{words[0]} {expected} [MESSAGES]'")
+    return Joint(JointKind(words[0]), _time(words[2]) if len(words) > 2 else 0)
+
+
 def _step(words: Sequence[str]) -> Step:
     try:
         kind = Kind(words[0])
@@ -229,6 +281,7 @@ def _step(words: Sequence[str]) -> Step:
     early = kind in _SLEEPS and rest[1:] == [EARLY]
     if early:
         rest.pop()
+    end = _time(rest.pop(0)) if kind in _ON_ENDS and rest else 0
     if len(rest) > 1 or (not rest and kind not in _BARE | _MAYBE) or (rest and kind in _BARE):
         raise ValueError(f"'{' '.join(words)}' has too many words, or too few")
-    return Step(kind, _time(rest[0]) if rest else 0, early)
+    return Step(kind, _time(rest[0]) if rest else 0, early, end)

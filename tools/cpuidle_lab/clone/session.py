@@ -85,7 +85,8 @@ class Place:
         Raises:
             UserError: the machine is unknown, or has no virtual time.
         """
-        recorded = (OUR_EVENTS, *events.CLONE_EVENTS)
+        calls = events.CALL_EVENTS if clone.joints else ()
+        recorded = (OUR_EVENTS, *events.CLONE_EVENTS, *calls)
         return LabRun(
             Session(self.machine, plans, recorded, trace_mib=_TRACE_MIB).script(),
             kernel=self.kernel,

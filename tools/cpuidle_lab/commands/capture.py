@@ -3,6 +3,7 @@
 
 import argparse
 import json
+import platform
 import shlex
 import signal
 import sys
@@ -15,7 +16,7 @@ from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.base.settings import add_settings, sample, seconds, size
 from cpuidle_lab.base.version import __version__
 from cpuidle_lab.base.waiting import InterruptedSession
-from cpuidle_lab.clone.events import CLONE_EVENTS
+from cpuidle_lab.clone.events import CALL_EVENTS, CALL_MACHINE, CLONE_EVENTS
 from cpuidle_lab.host import capture_script, idle_states, request, samples
 from cpuidle_lab.host.capture import Capture, Plan, check, record
 from cpuidle_lab.host.machine import Host
@@ -76,6 +77,11 @@ def _request(args: argparse.Namespace, machine: Host) -> int | None:
     if args.request == _NO_REQUEST:
         return None
     return request.quick_us(machine) if args.request is None and args.clone else args.request
+
+
+def _for_clones() -> tuple[str, ...]:
+    """Return the events that a clone needs; other machines have other numbers of calls."""
+    return CLONE_EVENTS + (CALL_EVENTS if platform.machine() == CALL_MACHINE else ())
 
 
 def packages(_args: argparse.Namespace) -> tuple[str, ...]:
@@ -172,7 +178,7 @@ def _plan(args: argparse.Namespace, machine: Host, output: Path, duration_s: flo
         force=args.force,
         governor=args.governor,
         settings=tuple(args.settings),
-        events=(*(CLONE_EVENTS if args.clone else ()), *args.events),
+        events=(*(_for_clones() if args.clone else ()), *args.events),
         duration_s=duration_s,
         command=tuple(args.workload),
         stock=args.stock,

@@ -14,7 +14,7 @@ from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.base.settings import Setting, add_settings, seconds
 from cpuidle_lab.bpf import build as bpf_build
 from cpuidle_lab.clone import play
-from cpuidle_lab.clone.events import CLONE_EVENTS
+from cpuidle_lab.clone.events import CALL_EVENTS, CLONE_EVENTS
 from cpuidle_lab.clone.program import load
 from cpuidle_lab.host.idle_states import NO_DMA_LATENCY_US
 from cpuidle_lab.host.machine import MOVED
@@ -198,7 +198,7 @@ def lab_run(args: argparse.Namespace) -> LabRun:
             raise UserError(f"{args.script}: is a file that is no text in UTF-8") from None
     else:
         more = [one for each in args.events for one in each.split(",")]
-        causes = CLONE_EVENTS if args.causes else ()
+        causes = (*CLONE_EVENTS, *CALL_EVENTS) if args.causes else ()
         events = [OUR_EVENTS, *causes, *more] if args.trace else []
         domains = emulated_domains(args.domains) if args.domains else ""
         script = Session(args.machine, phases(args), events, domains=domains).script()

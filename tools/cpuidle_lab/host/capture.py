@@ -166,7 +166,7 @@ def _check_trace_cmd(machine: Host) -> str:
 
 def _check_events(machine: Host, events: tuple[str, ...]) -> None:
     for event in events:
-        path = event.replace(":", "/")
+        path = event.split()[0].replace(":", "/")
         if not machine.tree.exists(f"{TRACEFS}/events/{path}/enable"):
             raise UserError(f"the kernel has no event or event system '{event}'")
 

@@ -64,7 +64,7 @@ class Recorder:
 
         Args:
             program: trace-cmd.
-            events: events to record beside ours.
+            events: events to record beside ours; "EVENT -f FILTER" is some of an event.
             way: of a recording without the module.
 
         Raises:
@@ -76,7 +76,7 @@ class Recorder:
         # The kernel's timers are due by this clock.
         arguments += ["-C", unfinished.CLOCK, *way.events] if way else ["-e", OUR_EVENTS]
         for event in events:
-            arguments += ["-e", event]
+            arguments += ["-e", *event.split()]
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
                 arguments,

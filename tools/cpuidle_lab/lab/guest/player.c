@@ -5,7 +5,9 @@
  *	player FILE SHIFT_NS MARK
  *
  * A thread runs for so many instructions, posts to another, waits for a post,
- * or sleeps. Posts are counted, so none is lost where the order changes. MARK
+ * sleeps, or reads and writes at the ends of pipes and sockets. Posts are
+ * counted, so none is lost where the order changes. Lanes of a thread are served
+ * as their ends become readable and their timers expire. MARK
  * is written to the trace where the workload begins, "phase end" where it ends.
  * It begins at the recorded distance from a tick, and SHIFT_NS later.
  *
@@ -15,6 +17,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -23,15 +27,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #define TASKS_MAX	2000
+#define JOINTS_MAX	400
+/* Lanes of a task, and bytes of a call. */
+#define LANES_MAX	64
+#define BYTES_MAX	65536
+#define PAGE_BYTES	4096
 #define STACK_BYTES	(64 << 10)
 #define NS_PER_S	1000000000ULL
+#define NS_PER_MS	1000000ULL
 #define TICK_NS		4000000ULL
 #define REALTIME_BELOW	100
 #define BLANKS		"\n "
@@ -45,22 +57,44 @@
 /* The beginning is marked so long before it, lest the mark delays the tasks. */
 #define MARK_NS		100000ULL
 
-enum kind { RUN, POST, WAIT, SLEEP, UNTIL, SLACK, END, KINDS };
+enum kind {
+	RUN, POST, WAIT, SLEEP, UNTIL, SLACK, END, READ, WRITE, LANE, ON, AFTER,
+	AGAIN, KINDS
+};
 
 static const char *const words[KINDS] = {
-	"run", "post", "wait", "sleep", "until", "slack", "end",
+	"run", "post", "wait", "sleep", "until", "slack", "end", "read", "write",
+	"lane", "on", "after", "again",
 };
 
 /**
  * struct step - one step of a task
  * @kind: one of words[]
  * @early: a post ends the sleep, and stays
- * @value: ns; of a post the target
+ * @end: that a read or a write uses
+ * @value: ns; of a post the target; bytes of a read or a write; an end
  */
 struct step {
 	enum kind kind;
 	bool early;
+	unsigned int end;
 	uint64_t value;
+};
+
+/**
+ * struct lane - steps of a task that begin when their end is readable
+ * @next: step to do next
+ * @stop: behind the last one
+ * @again: where it begins again; 0: nowhere
+ * @ready: the end has become readable
+ * @last_ns: end of the last call
+ */
+struct lane {
+	size_t next;
+	size_t stop;
+	size_t again;
+	bool ready;
+	uint64_t last_ns;
 };
 
 /**
@@ -88,6 +122,10 @@ static unsigned long task_count;
 static uint64_t length_ns, start_ns, begin_ns;
 static cpu_set_t all_cpus;
 static atomic_int ended;
+/* Files of the ends: of joint n those of numbers 2 n and 2 n + 1. */
+static int ends[2 * JOINTS_MAX];
+static unsigned long joint_count;
+static char bytes[BYTES_MAX];
 
 static void die(const char *what)
 {
@@ -175,6 +213,23 @@ static void work(uint64_t instructions)
 		asm volatile("1:\tdec %0\n\tjnz 1b" : "+r"(turns) : : "cc");
 }
 
+static void transfer(const struct step *step)
+{
+	size_t left = step->value, size;
+	ssize_t done;
+
+	do {
+		size = left < BYTES_MAX ? left : BYTES_MAX;
+		if (step->kind == READ)
+			done = read(ends[step->end], bytes, size);
+		else
+			done = write(ends[step->end], bytes, size);
+		if (done <= 0)
+			die("a pipe or socket fails");
+		left -= (size_t)done;
+	} while (left);
+}
+
 static void mark(const char *text)
 {
 	int file = open(MARKER, O_WRONLY | O_CLOEXEC);
@@ -223,6 +278,14 @@ static void do_step(struct task *me, const struct step *step)
 	case END:
 		finish();
 		break;
+	case READ:
+	case WRITE:
+		transfer(step);
+		break;
+	case LANE:
+	case ON:
+	case AFTER:
+	case AGAIN:
 	case KINDS:
 		break;
 	}
@@ -249,14 +312,113 @@ static void prepare(struct task *me)
 		die("a task cannot be real-time");
 }
 
+static uint64_t to_ms(uint64_t ns)
+{
+	return ns / NS_PER_MS;
+}
+
+/*
+ * Returns when a lane goes on: 0 if it does now, UINT64_MAX if its end decides.
+ * Programs that poll count in whole ms, so timers of one ms expire together.
+ */
+static uint64_t lane_ms(const struct task *me, const struct lane *lane)
+{
+	const struct step *step = &me->steps[lane->next];
+	uint64_t due_ms = to_ms(lane->last_ns) + step->value;
+
+	if (lane->next == lane->stop || (step->kind == ON && !lane->ready))
+		return UINT64_MAX;
+	return step->kind == AFTER && due_ms > to_ms(now_ns()) ? due_ms : 0;
+}
+
+/* Does the steps of a lane until it waits again. */
+static void serve(struct task *me, struct lane *lane)
+{
+	const struct step *step = &me->steps[lane->next++];
+
+	if (step->kind == ON)
+		lane->ready = false;
+	for (; lane->next < lane->stop; lane->next++) {
+		step = &me->steps[lane->next];
+		if (step->kind == ON || step->kind == AFTER)
+			break;
+		do_step(me, step);
+		if (step->kind == READ || step->kind == WRITE)
+			lane->last_ns = now_ns();
+	}
+	if (lane->next == lane->stop && lane->again)
+		lane->next = lane->again;
+}
+
+/* Finds the lanes, and lets their ends be polled; returns how many there are. */
+static size_t find_lanes(const struct task *me, size_t first, int poll, struct lane *lanes)
+{
+	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
+	size_t count = 0, i;
+	bool polled = false;
+
+	for (i = first; i < me->count; i++) {
+		const struct step *step = &me->steps[i];
+
+		if (step->kind == LANE) {
+			if (count == LANES_MAX)
+				die("a task has too many lanes");
+			lanes[count++] = (struct lane) {
+				.next = i + 1, .stop = i + 1, .last_ns = begin_ns,
+			};
+			polled = false;
+			continue;
+		}
+		lanes[count - 1].stop = i + 1;
+		if (step->kind == AGAIN)
+			lanes[count - 1].again = i + 1;
+		if (step->kind != ON || polled)
+			continue;
+		polled = true;
+		event.data.u64 = count - 1;
+		if (epoll_ctl(poll, EPOLL_CTL_ADD, ends[step->value], &event))
+			die("an end cannot be polled");
+	}
+	return count;
+}
+
+/* Serves the lanes, each once in turn, and waits where none can go on. */
+static void play_lanes(struct task *me, size_t first)
+{
+	struct lane lanes[LANES_MAX];
+	struct epoll_event found[LANES_MAX];
+	int poll = epoll_create1(EPOLL_CLOEXEC), left_ms, i, n;
+	size_t count = find_lanes(me, first, poll, lanes), k;
+
+	for (;;) {
+		uint64_t soonest_ms = UINT64_MAX, due_ms, ms;
+
+		for (k = 0; k < count; k++) {
+			if (!lane_ms(me, &lanes[k]))
+				serve(me, &lanes[k]);
+			due_ms = lane_ms(me, &lanes[k]);
+			if (due_ms < soonest_ms)
+				soonest_ms = due_ms;
+		}
+		ms = to_ms(now_ns());
+		left_ms = soonest_ms > ms ? (int)(soonest_ms - ms) : 0;
+		n = epoll_wait(poll, found, LANES_MAX, soonest_ms == UINT64_MAX ? -1 : left_ms);
+		for (i = 0; i < n; i++)
+			lanes[found[i].data.u64].ready = true;
+	}
+}
+
 static void *play(void *argument)
 {
 	struct task *me = argument;
 	size_t i;
 
 	prepare(me);
-	for (i = 0; i < me->count; i++)
+	for (i = 0; i < me->count; i++) {
+		if (me->steps[i].kind == LANE)
+			play_lanes(me, i);
 		do_step(me, &me->steps[i]);
+	}
 	/* The exit of a thread wakes others; a recorded one has its own posts. */
 	for (;;)
 		pause();
@@ -273,6 +435,10 @@ static void add_step(struct task *task, char *line)
 		step.kind++;
 	if (step.kind == KINDS)
 		die("a step is of no known kind");
+	if (value && (step.kind == READ || step.kind == WRITE)) {
+		step.end = (unsigned int)strtoul(value, NULL, 10) % (2 * JOINTS_MAX);
+		value = strtok(NULL, BLANKS);
+	}
 	step.value = value ? strtoull(value, NULL, 10) : 0;
 	step.early = strtok(NULL, BLANKS);
 	if (step.kind == POST && step.value >= TASKS_MAX)
@@ -286,6 +452,58 @@ static void add_step(struct task *task, char *line)
 	task->steps[task->count++] = step;
 }
 
+static void connect_loopback(int *pair)
+{
+	struct sockaddr_in place = {
+		.sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+	socklen_t size = sizeof(place);
+	int listening = socket(AF_INET, SOCK_STREAM, 0), one = 1;
+
+	pair[0] = socket(AF_INET, SOCK_STREAM, 0);
+	if (bind(listening, (struct sockaddr *)&place, size) || listen(listening, 1) ||
+	    getsockname(listening, (struct sockaddr *)&place, &size) ||
+	    connect(pair[0], (struct sockaddr *)&place, size))
+		die("cannot connect over the loopback device");
+	pair[1] = accept(listening, NULL, NULL);
+	close(listening);
+	setsockopt(pair[0], IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	setsockopt(pair[1], IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+}
+
+/* A pipe for so many messages takes each as a packet, in a page of its own. */
+static void make_pipe(int *pair, unsigned int messages)
+{
+	int both[2];
+
+	if (pipe2(both, messages ? O_DIRECT : 0))
+		die("cannot make a pipe");
+	if (messages && fcntl(both[1], F_SETPIPE_SZ, messages * PAGE_BYTES) < 0)
+		die("cannot set the size of a pipe");
+	pair[0] = both[1];
+	pair[1] = both[0];
+}
+
+/* Returns whether a line is about a joint, which is then made. */
+static bool add_joint(const char *line)
+{
+	unsigned int messages = 0;
+	char kind[8];
+	int *pair = &ends[2 * joint_count];
+
+	if (sscanf(line, "%7s %*u %u", kind, &messages) < 1 || joint_count == JOINTS_MAX)
+		return false;
+	if (!strcmp(kind, "pipe"))
+		make_pipe(pair, messages);
+	else if (!strcmp(kind, "tcp"))
+		connect_loopback(pair);
+	else if (strcmp(kind, "unix") || socketpair(AF_UNIX, SOCK_STREAM, 0, pair))
+		return false;
+	joint_count++;
+	return true;
+}
+
 static void load(const char *path)
 {
 	FILE *file = fopen(path, "r");
@@ -297,7 +515,8 @@ static void load(const char *path)
 		struct task *task = &tasks[task_count];
 
 		if (*line == '#' || sscanf(line, "length %lu", &length_ns) == 1 ||
-		    sscanf(line, "start %lu", &start_ns) == 1)
+		    sscanf(line, "start %lu", &start_ns) == 1 ||
+		    (!task_count && add_joint(line)))
 			continue;
 		if (sscanf(line, "task %*u %*s %ld %ld", &task->priority, &task->cpu) == 2) {
 			task->pinned = strstr(line, " " PINNED "\n");

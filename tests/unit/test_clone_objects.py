@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Clones with pipes and sockets: calls are joined, become steps, and the player makes them."""
+
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.cli import main
+from cpuidle_lab.clone import calls, events, program
+from cpuidle_lab.clone.program import Joint, JointKind, Kind, Program, Step, Task
+from cpuidle_lab.host import capture
+from cpuidle_lab.lab.programs import PLAYER, compiled
+from tests.unit import recorded
+from tests.unit.test_clone import BEGIN, END, PATH, Recording, lines
+
+READ, WRITE, EPOLL, CLOSE = 0, 1, 232, 3
+
+
+class Calls(Recording):
+    """A recording with calls."""
+
+    def enter(self, us: float, who: str, number: int, file: int = 0) -> None:
+        """Let a task begin a call."""
+        self.add(us, who, f"sys_enter: NR {number} ({file:x}, 7fff0000, 1, 0, 0, 0)", flags=".....")
+
+    def leave(self, us: float, who: str, number: int, result: int) -> None:
+        """Let it end."""
+        self.add(us, who, f"sys_exit: NR {number} = {result}", flags=".....")
+
+    def call(self, us: float, who: str, number: int, file: int = 0, result: int = 1) -> None:
+        """Let a task make a call that takes 1 us."""
+        self.enter(us, who, number, file)
+        self.leave(us + 1, who, number, result)
+
+    def sleeps(self, us: float, who: str, number: int, file: int = 0) -> None:
+        """Let a task fall asleep in a call."""
+        self.enter(us, who, number, file)
+        self.switch(us + 1, who, "swapper/0-0")
+
+    def woken(self, us: float, by: str, who: str, number: int, result: int = 1) -> None:
+        """Let another task wake it, and the call end."""
+        self.wake(us, by, who)
+        self.switch(us + 2, "swapper/0-0", who, "R")
+        self.leave(us + 4, who, number, result)
+
+
+def full_pipe(rounds: int = 8) -> Calls:
+    """Return a recording in which a writes to a pipe for one message, which b reads each 100 us.
+
+    The file of a's number was another one before.
+    """
+    made = Calls()
+    made.mark(0, BEGIN)
+    made.expire(1, function="tick")
+    made.switch(2, "swapper/0-0", "a-1", "R")
+    made.call(3, "a-1", WRITE, 4, 164)
+    made.call(5, "a-1", CLOSE, 4, 0)
+    made.call(7, "a-1", WRITE, 4)
+    made.sleeps(10, "a-1", WRITE, 4)
+    for us in range(100, 100 * (rounds + 1), 100):
+        made.switch(us, "swapper/0-0", "b-2", "R")
+        made.call(us + 5, "b-2", READ, 3)
+        made.woken(us + 5.5, "b-2", "a-1", WRITE)
+        made.sleeps(us + 20, "a-1", WRITE, 4)
+        made.arm(us + 29, "b-2", 60)
+        made.switch(us + 30, "b-2", "swapper/0-0")
+        made.expire(us + 90)
+        made.wake(us + 91, "<idle>-0", "b-2", "d.h3.")
+        made.expired(us + 92)
+    made.mark(100 * (rounds + 1), END)
+    return made
+
+
+def test_a_pipe_has_room_for_as_much_as_was_under_way_when_its_writer_waited() -> None:
+    (phase,) = events.phases(full_pipe().events(), PATH)
+    joints, ends = calls.joined(phase.events)
+    assert joints == [Joint(JointKind.PIPE, 1)]
+    assert ends == {(1, 4, 1): 0, (2, 3, 0): 1}
+
+
+def test_calls_on_a_pipe_take_the_place_of_posts_and_waits() -> None:
+    made = full_pipe().program(shared=False)
+    a, b, *_ = made.tasks
+    assert {step.kind for step in a.steps[2:]} == {Kind.RUN, Kind.WRITE}
+    assert "write 0 1" in lines(a)
+    assert "write 0 164" not in lines(a)
+    # From the end of a call to the beginning of the next one.
+    assert "run 10500" in lines(a)
+    kinds = [step.kind for step in b.steps if step.kind is not Kind.RUN]
+    assert kinds.count(Kind.READ) == kinds.count(Kind.SLEEP) == 8
+    assert Kind.POST not in kinds
+
+
+def served() -> Calls:
+    """Return a recording of a server that polls two connections, and a client of both.
+
+    The client asks the first one 500 us after each answer, and the second one 300 us after.
+    """
+    made = Calls()
+    made.mark(0, BEGIN)
+    made.expire(1, function="tick")
+    made.switch(2, "swapper/0-0", "s-1", "R")
+    made.sleeps(5, "s-1", EPOLL, 9)
+    made.switch(10, "swapper/0-0", "c-2", "R")
+    for us in range(1000, 10_000, 1000):
+        for file, at in ((4, us), (5, us + 300)):
+            made.arm(at - 400, "c-2", 400)
+            made.sleeps(at - 390, "c-2", EPOLL, 8)
+            made.expire(at)
+            made.wake(at + 1, "<idle>-0", "c-2", "d.h3.")
+            made.expired(at + 2)
+            made.switch(at + 3, "swapper/0-0", "c-2", "R")
+            made.leave(at + 5, "c-2", EPOLL, 0)
+            made.enter(at + 10, "c-2", WRITE, file)
+            made.add(at + 11, "c-2", "softirq_raise: vec=3 [action=NET_RX]")
+            made.woken(at + 12, "c-2", "s-1", EPOLL)
+            made.leave(at + 17, "c-2", WRITE, 44)
+            made.sleeps(at + 18, "c-2", EPOLL, 8)
+            made.call(at + 20, "s-1", READ, 10 + file, 44)
+            made.enter(at + 50, "s-1", WRITE, 10 + file)
+            made.woken(at + 52, "s-1", "c-2", EPOLL)
+            made.leave(at + 57, "s-1", WRITE, 4096)
+            made.sleeps(at + 60, "s-1", EPOLL, 9)
+            made.call(at + 70, "c-2", READ, file, 4096)
+    made.mark(10_000, END)
+    return made
+
+
+def test_a_task_that_polls_gets_a_lane_for_each_end() -> None:
+    made = served().program(shared=False)
+    assert made.joints == [Joint(JointKind.TCP), Joint(JointKind.TCP)]
+    server, client, *_ = made.tasks
+    for task in (server, client):
+        assert lines(task).count("lane") == lines(task).count("again") == 2
+    first = lines(server)[lines(server).index("lane") :]
+    assert first[1:6] == ["on 1", "run 4000", "read 1 44", "run 29000", "write 1 4096"]
+    # From the end of the answer's read, where the lane last made a call, to the timer.
+    assert [step.value for step in client.steps if step.kind is Kind.AFTER][1:3] == [1] * 2
+    text = made.text()
+    assert (
+        program.parse(text.splitlines(), PATH).text()
+        == "\n".join(line for line in text.splitlines(keepends=False) if not line.startswith("# "))
+        + "\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("pipe 1", "'pipe 1' is not 'pipe 0"),
+        ("pipe 0 1 2", "is not 'pipe 0"),
+        ("tcp 0\ntask 0 a 120 0\nread 2 1\nend", "a uses end 2, which is none"),
+        ("task 0 a 120 0\non 1\nend", "a uses end 1, which is none"),
+        ("tcp 0\ntask 0 a 120 0\nwrite 0\nend", "too few"),
+    ],
+)
+def test_a_program_with_wrong_ends_is_refused(text: str, sentence: str) -> None:
+    head = ["cpuidle-lab clone 1", "name x", "governor menu", "length 9", "start 0"]
+    with pytest.raises(UserError, match=sentence):
+        program.parse([*head, *text.splitlines()], PATH)
+
+
+def played(made: Program, folder: Path) -> float:
+    """Play a program; return how long it took, s."""
+    if not shutil.which("cc"):
+        pytest.skip("no compiler")
+    path = folder / "x.clone"
+    path.write_text(made.text())
+    player = compiled(PLAYER)
+    begin = time.monotonic()
+    done = subprocess.run([player, path, "0", "x"], capture_output=True, text=True,
+                          check=False, timeout=60)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return time.monotonic() - begin
+
+
+def test_a_writer_waits_where_its_pipe_is_full(tmp_path: Path) -> None:
+    write, pause = Step(Kind.WRITE, 1), Step(Kind.SLEEP, 100_000_000)
+    writer = [write, write, write, Step(Kind.END)]
+    reader = [pause, Step(Kind.READ, 1, end=1), pause, Step(Kind.READ, 1, end=1), pause]
+    tasks = [Task("w", steps=writer), Task("r", cpu=1, steps=reader)]
+    times = [
+        played(Program("x", "menu", 10**9, 0, tasks, joints=[Joint(JointKind.PIPE, slots)]),
+               tmp_path)
+        for slots in (0, 1)
+    ]  # fmt: skip
+    assert times[1] - times[0] > 0.15
+
+
+@pytest.mark.parametrize("kind", [JointKind.TCP, JointKind.UNIX])
+def test_lanes_are_served_in_the_order_in_which_their_ends_are_ready(
+    kind: JointKind, tmp_path: Path
+) -> None:
+    def call(what: Kind, end: int) -> Step:
+        return Step(what, 70_000, end=end)
+
+    lane, again = Step(Kind.LANE), Step(Kind.AGAIN)
+    # The first lane's request never comes; the second one's comes three times.
+    server = [lane, Step(Kind.ON, 1), call(Kind.READ, 1)]
+    server += [lane, again, Step(Kind.ON, 3), call(Kind.READ, 3), call(Kind.WRITE, 3)]
+    turn = [Step(Kind.AFTER, 1), call(Kind.WRITE, 2), Step(Kind.ON, 2), call(Kind.READ, 2)]
+    client = [lane, *(turn * 3), Step(Kind.AFTER, 1), Step(Kind.END)]
+    tasks = [Task("s", steps=server), Task("c", cpu=1, steps=client)]
+    played(Program("x", "menu", 10**9, 0, tasks, joints=[Joint(kind)] * 2), tmp_path)
+
+
+def test_calls_are_recorded_by_number_and_only_on_the_machine_that_has_the_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = recorded.enter("debian13", tmp_path, monkeypatch)
+    monkeypatch.setattr(capture, "_check_events", lambda *_: None)
+    for machine, there in ((events.CALL_MACHINE, True), ("aarch64", False)):
+        monkeypatch.setattr("platform.machine", lambda name=machine: name)
+        words = ["capture", "--clone", "--request", "none", "-o", f"{machine}.dat", "--", "true"]
+        assert main(words) == 0
+        text = (root / "recorded-arguments").read_text()
+        assert ("-e raw_syscalls:sys_enter -f id==0||id==19||" in text) == there

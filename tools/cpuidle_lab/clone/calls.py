@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Calls of tasks on pipes and sockets, and which of their files are joined.
+
+A recording has the number of a call, its file, its size and its result. It has no contents, and
+does not tell what a file is. So a file that is read is joined with the one that another task wrote
+to before, if that holds for most reads.
+"""
+
+import re
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from cpuidle_lab.clone.events import CLOSE, READS, WRITES, Event
+from cpuidle_lab.clone.program import Joint, JointKind
+
+_CALL = re.compile(r"NR (\d+) (?:= (-?\d+)|\(([0-9a-f]+),)")
+_NET_RX = "vec=3 "
+
+# So many reads tell, and such a share of them must follow a write to the file that is joined.
+_ENOUGH, _MOST = 4, 0.5
+# Their bytes differ by less than such a share.
+_APART = 0.2
+# A task's number, that of its file, and how often it had closed a file of that number.
+File = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """The beginning or the end of a call.
+
+    Attributes:
+        number: of the call.
+        file: its first argument, where it begins.
+        result: where it ends; None: it begins.
+    """
+
+    number: int
+    file: int
+    result: int | None
+
+    @classmethod
+    def of(cls, event: Event) -> "Call | None":
+        """Return the call of an event; None: it has another form."""
+        found = _CALL.match(event.text)
+        if not found:
+            return None
+        number, result, file = found.groups()
+        return cls(int(number), int(file or "0", 16), None if result is None else int(result))
+
+
+class Files:
+    """The files of tasks: a number is given to another file once its file is closed."""
+
+    def __init__(self) -> None:
+        self._closed: Counter[tuple[int, int]] = Counter()
+
+    def of(self, pid: int, call: Call) -> File:
+        """Return the file that a call begins to use; a closed one is forgotten."""
+        key = pid, call.file
+        if call.number == CLOSE:
+            self._closed[key] += 1
+        return *key, self._closed[key]
+
+
+@dataclass
+class _Seen:
+    """Calls on files, while the events are read.
+
+    Attributes:
+        votes: by file that was read, the files that others had written to last.
+        sent: messages by file that was written to.
+        got: times of messages by file that was read.
+        written, read: bytes by file.
+        full: by file, when its writer fell asleep, and what it had sent.
+        net: files whose writing raised the softirq of a packet.
+    """
+
+    votes: dict[File, Counter[File]] = field(default_factory=lambda: defaultdict(Counter))
+    sent: Counter[File] = field(default_factory=Counter)
+    got: dict[File, list[int]] = field(default_factory=lambda: defaultdict(list))
+    written: Counter[File] = field(default_factory=Counter)
+    read: Counter[File] = field(default_factory=Counter)
+    full: dict[File, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
+    net: set[File] = field(default_factory=set)
+    inside: dict[int, tuple[Call, File]] = field(default_factory=dict)
+    files: Files = field(default_factory=Files)
+    last: tuple[File, ...] = ()
+
+    def take(self, event: Event) -> None:
+        """Take an event."""
+        if event.name in ("sys_enter", "sys_exit"):
+            if call := Call.of(event):
+                self._call(event, call)
+            return
+        call, file = self.inside.get(event.pid, (None, None))
+        if call is None or file is None or call.number not in WRITES:
+            return
+        if event.name == "softirq_raise" and _NET_RX in event.text + " ":
+            self.net.add(file)
+        elif event.name == "sched_switch" and " prev_state=S" in event.text:
+            self.full[file].append((event.ts, self.sent[file]))
+
+    def _call(self, event: Event, call: Call) -> None:
+        pid = event.pid
+        if call.result is None:
+            file = self.files.of(pid, call)
+            self.inside[pid] = call, file
+            if call.number in WRITES:
+                self.last = (*self.last[-1:], file)
+            return
+        begun, file = self.inside.pop(pid, (None, (0, 0, 0)))
+        if begun is None or call.result <= 0:
+            return
+        if begun.number in WRITES:
+            self.sent[file] += 1
+            self.written[file] += call.result
+        elif begun.number in READS:
+            self.got[file].append(event.ts)
+            self.read[file] += call.result
+            if before := next((one for one in reversed(self.last) if one[0] != pid), None):
+                self.votes[file][before] += 1
+
+
+def _partners(seen: _Seen) -> Iterable[tuple[File, File]]:
+    """Yield files that are written and read, each pair once in its direction."""
+    best: dict[File, tuple[int, File]] = {}
+    for reader, votes in seen.votes.items():
+        writer, count = votes.most_common(1)[0]
+        apart = abs(seen.read[reader] - seen.written[writer])
+        if (count >= max(_ENOUGH, _MOST * votes.total())
+                and apart < _APART * seen.written[writer]):  # fmt: skip
+            best[writer] = max(best.get(writer, (0, reader)), (count, reader))
+    return ((writer, reader) for writer, (_, reader) in best.items())
+
+
+def _slots(seen: _Seen, writer: File, reader: File) -> int:
+    """Return how many messages a pipe has room for; 0: its writer never waited."""
+    got = seen.got[reader]
+    under_way = Counter(sent - bisect_right(got, ts) for ts, sent in seen.full.get(writer, ()))
+    if not under_way or sum(under_way.values()) < _ENOUGH:
+        return 0
+    return max(1, under_way.most_common(1)[0][0])
+
+
+def joined(events: Iterable[Event]) -> tuple[list[Joint], Mapping[File, int]]:
+    """Return pipes and sockets, and the number of the end that each file is.
+
+    Args:
+        events: of a phase.
+    """
+    seen = _Seen()
+    for event in events:
+        seen.take(event)
+    joints: list[Joint] = []
+    ends: dict[File, int] = {}
+    ways = dict(_partners(seen))
+    for writer, reader in ways.items():
+        if writer in ends or reader in ends:
+            continue
+        both = ways.get(reader) == writer
+        kind = JointKind.PIPE
+        if both:
+            kind = JointKind.TCP if {writer, reader} & seen.net else JointKind.UNIX
+        ends[writer], ends[reader] = 2 * len(joints), 2 * len(joints) + 1
+        joints.append(Joint(kind, 0 if both else _slots(seen, writer, reader)))
+    return joints, ends

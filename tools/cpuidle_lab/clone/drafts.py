@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A task while its events are read, and the steps that it gets in the end."""
+
+import bisect
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from itertools import pairwise
+
+from cpuidle_lab.base.kernel_threads import KERNEL_THREAD
+from cpuidle_lab.clone.calls import Call
+from cpuidle_lab.clone.program import Kind, Step
+
+REALTIME_BELOW = 100
+
+# Slack of a task's timers unless it asks for another, and of real-time tasks.
+DEFAULT_SLACK_NS, LEAST_SLACK_NS = 50_000, 1
+
+# A program asks for one length again and again, or it counts to a deadline. The kernel reads its
+# clock so long before the event at most; fewer sleeps than _FEW tell nothing.
+_READ_BEFORE_NS, _FEW, _OFTEN = 12_000, 4, 0.03
+# Share of equal steps between deadlines that makes them a grid.
+_GRID = 0.5
+
+# Share of the times that a task came to a CPU, from which on that CPU is its own.
+_STAYS = 0.99
+
+
+class State(Enum):
+    """State of a task."""
+
+    UNKNOWN = auto()
+    RUNNING = auto()
+    READY = auto()
+    ASLEEP = auto()
+    GONE = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Timer:
+    """A timer that a task started.
+
+    Attributes:
+        by: number of the task.
+        length_ns: from its start to the time that the task asked for.
+        due_ns: that time, from the phase's beginning.
+        slack_ns: how much later it may expire.
+        relative: the kernel got a length, not a time.
+        function: that it calls.
+    """
+
+    by: int
+    length_ns: int
+    due_ns: int
+    slack_ns: int
+    relative: bool
+    function: str
+
+
+@dataclass(slots=True)
+class Draft:
+    """A step, of which the timer's kind is still open; `at` is the time when a call ended."""
+
+    kind: Kind
+    value: float = 0
+    timer: Timer | None = None
+    end: int = 0
+    at: int = 0
+
+
+@dataclass(eq=False)
+class Recorded:
+    """A task while the events are read.
+
+    Attributes:
+        name, priority: as last recorded.
+        state: ready, running, asleep or gone, as last told.
+        since: when its work was last counted, ns.
+        work: counted and in no step yet, ns.
+        timer: that it waits for.
+        forestalled: a post came while it was about to sleep; it may sleep all the same for a
+            moment, and then wakes without another event.
+        cpus: how often it came to each CPU.
+        steps: done so far.
+        call: on an end, or that polls ends, in which it is.
+        end: of the call.
+        before: work until the call.
+        due: when the timer of the call was due that woke it, from the phase's beginning.
+        slept: it fell asleep in the call.
+        loops: it polls ends.
+    """
+
+    name: str
+    priority: int = 120
+    state: State = State.UNKNOWN
+    since: int = 0
+    work: float = 0
+    timer: Timer | None = None
+    forestalled: bool = False
+    cpus: Counter[int] = field(default_factory=Counter)
+    steps: list[Draft] = field(default_factory=list)
+    call: Call | None = None
+    end: int = 0
+    before: float = 0
+    due: int = 0
+    slept: bool = False
+    loops: bool = False
+
+    @property
+    def of_kernel(self) -> bool:
+        """It is a thread of the kernel's."""
+        return bool(KERNEL_THREAD.match(self.name))
+
+    @property
+    def stays(self) -> bool:
+        """It ran on one CPU, its start perhaps apart."""
+        return max(self.cpus.values(), default=0) >= _STAYS * self.cpus.total()
+
+
+def _absolute(timers: Sequence[Timer]) -> list[bool]:
+    """Tell for the timers of a task whether it counts to a deadline.
+
+    It does where the deadlines lie on a grid, or where the length is one that does not recur.
+    """
+    if len(timers) < _FEW:
+        return [False] * len(timers)
+    steps = Counter(b.due_ns - a.due_ns for a, b in pairwise(timers))
+    grid = steps.most_common(1)[0][1] >= _GRID * (len(timers) - 1)
+    lengths = sorted(timer.length_ns for timer in timers)
+    enough = max(_FEW, _OFTEN * len(lengths))
+
+    def recurs(length: int) -> bool:
+        near = (bisect.bisect(lengths, length + sign * _READ_BEFORE_NS) for sign in (-1, 1))
+        low, high = near
+        return high - low >= enough
+
+    return [(grid and not one.relative) or not recurs(one.length_ns) for one in timers]
+
+
+def steps_of(task: Recorded, drafts: Sequence[Draft], place: Mapping[int, int]) -> list[Step]:
+    """Return a task's steps; sleeps are told apart, and slack is set where it changes.
+
+    Args:
+        task: whose they are.
+        drafts: they.
+        place: numbers of tasks in the program.
+    """
+    timers = [step.timer for step in drafts if step.timer]
+    absolute = iter(_absolute(timers))
+    polls = sum(step.kind is Kind.WAIT for step in drafts) > 2
+    found: list[Step] = []
+    slack = DEFAULT_SLACK_NS
+    for step in drafts:
+        wanted = slack
+        if step.kind is Kind.POST:
+            if int(step.value) in place:
+                found.append(Step(Kind.POST, place[int(step.value)]))
+            continue
+        made = Step(step.kind, max(0, round(step.value)), end=step.end)
+        if step.timer:
+            if next(absolute):
+                made = Step(Kind.UNTIL, max(0, step.timer.due_ns))
+            made.early = polls and not step.timer.relative
+            wanted = max(LEAST_SLACK_NS, step.timer.slack_ns)
+        elif step.kind is Kind.UNTIL and step.value:
+            wanted = LEAST_SLACK_NS
+        if wanted != slack and task.priority >= REALTIME_BELOW:
+            found.append(Step(Kind.SLACK, wanted))
+            slack = wanted
+        found.append(made)
+    return found
+
+
+def fit(slots: int, end: int, tasks: Iterable[Recorded]) -> None:
+    """Remove writes to a pipe which no task reads, and which it has no room for.
+
+    The first ones went to another file of that number, the last ones were read by no task.
+
+    Args:
+        slots: its room, messages.
+        end: that is written to; the next one is read.
+        tasks: of the program.
+    """
+    steps = [(task, one) for task in tasks for one in task.steps]
+    writes = [(task, one) for task, one in steps if (one.kind, one.end) == (Kind.WRITE, end)]
+    reads = [one.value for _, one in steps if (one.kind, one.end) == (Kind.READ, end + 1)]
+    first = next((n for n, (_, one) in enumerate(writes) if one.value == reads[0]), 0)
+    gone = {id(one) for _, one in writes[:first] + writes[first + len(reads) + slots :]}
+    for task in {id(task): task for task, _ in writes}.values():
+        task.steps = [one for one in task.steps if id(one) not in gone]
