@@ -8,7 +8,7 @@ stands beside it: docs/clone.md.
 
 import argparse
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cpuidle_lab.base.errors import FAILURE, USAGE, UserError
@@ -23,15 +23,21 @@ from cpuidle_lab.lab.session import OUR_EVENTS, TRACE, Session
 from cpuidle_lab.recording.columns import opened
 from cpuidle_lab.view.terminal import console, meter
 from experiments import proofs
+from tests.proofs.clone import cost
 
 EXAMPLES = {
     "": "",
     "--only redis": "",
     "--only two-regimes": "the program of experiment two-regimes",
+    "--only nginx-wrk --no-calls": "without pipes and sockets",
+    "--costs": "instructions and bytes of the events of calls",
 }
 
 # Machine by workload.
-CASES = {"redis": "power9", "pgbench-1": "skx", "cyclictest-1700us": "skx"}
+CASES = {"redis": "power9", "pgbench-1": "skx", "cyclictest-1700us": "skx", "nginx-wrk": "skl"}
+# Programs whose clone must be refused: they adapt to their own speed.
+REFUSED = {"stress-switch": "skl"}
+REFUSED_UNDER, REQUEST_US = "menu_ng", 2
 REGIMES = "two-regimes"
 GOVERNORS = ("teo_ng", "menu_ng")
 REPEATS, SECONDS = 3, 1
@@ -83,15 +89,17 @@ _HEADS = (
 )  # fmt: skip
 
 
-def record(workload: str, place: Place, folder: Path) -> Path:
-    """Return a recording of a workload: REPEATS times under each governor."""
+def record(
+    workload: str, place: Place, folder: Path, regimes: Sequence[Regime], *, calls: bool = True
+) -> Path:
+    """Return a recording of a workload: REPEATS times under each regime."""
     found = workloads.find(workload)
     plans = [
-        found.phase(name, SECONDS, place.seed + number)
-        for name in GOVERNORS
+        replace(found.phase(one.governor, SECONDS, place.seed + number), request_us=one.request_us)
+        for one in regimes
         for number in range(REPEATS)
     ]
-    recorded = (OUR_EVENTS, *events.CLONE_EVENTS)
+    recorded = (OUR_EVENTS, *events.CLONE_EVENTS, *(events.CALL_EVENTS if calls else ()))
     run = LabRun(
         Session(place.machine, plans, recorded, trace_mib=_TRACE_MIB).script(),
         kernel=place.kernel,
@@ -113,10 +121,10 @@ def _by_regime(trace: Path) -> dict[str, list[Part]]:
     return found
 
 
-def judged(workload: str, place: Place) -> Iterator[Line]:
+def judged(workload: str, place: Place, *, calls: bool) -> Iterator[Line]:
     """Record a workload, clone it, and yield the rows."""
     with scratch() as folder:
-        trace = record(workload, place, folder)
+        trace = record(workload, place, folder, [*map(Regime, GOVERNORS)], calls=calls)
         phases, real = events.phases(events.read(trace), trace), _by_regime(trace)
         for source in GOVERNORS:
             phase = next(one for one in phases if one.governor == source)
@@ -127,6 +135,20 @@ def judged(workload: str, place: Place) -> Iterator[Line]:
                 outcome = own.play(real[source][0], real[check.regime][0],
                                    restore=check.regime == source)  # fmt: skip
                 yield Line(workload, source, check, outcome.regret or 0.0)
+
+
+def not_refused(workload: str, place: Place) -> list[str]:
+    """Return why a program that adapts is not refused: one recording is under a latency request."""
+    regimes = [Regime(REFUSED_UNDER, request_us=REQUEST_US), Regime(REFUSED_UNDER)]
+    with scratch() as folder:
+        trace = record(workload, place, folder, regimes)
+        phase, real = events.phases(events.read(trace), trace)[0], _by_regime(trace)
+    clone = session.corrected(build.build(phase, trace), regimes[0], place)
+    source = next(label for label, found in real.items()
+                  if found[0].request_us == REQUEST_US)  # fmt: skip
+    found = judge.verdict(source, real, session.played(clone, regimes, place))
+    print(f"{workload}: {found.why}")
+    return [] if found.adapts else [f"{workload}: is not refused as one that adapts"]
 
 
 def two_regimes(seed: int) -> list[str]:
@@ -152,7 +174,7 @@ def two_regimes(seed: int) -> list[str]:
 
 
 def _names(words: Sequence[str]) -> list[str]:
-    known = [*CASES, REGIMES]
+    known = [*CASES, *REFUSED, REGIMES]
     for word in words:
         if word not in known:
             raise UserError(f"unknown case '{word}'; there are {', '.join(known)}", USAGE)
@@ -161,13 +183,20 @@ def _names(words: Sequence[str]) -> list[str]:
 
 def run(args: argparse.Namespace) -> int:
     """Judge each case; return the exit code."""
+    if args.costs:
+        cost.table(args.kernel, args.seed).print(console())
+        return 0
     lines: list[Line] = []
     missed: list[str] = []
     for name in _names(args.only):
         if name == REGIMES:
             missed += two_regimes(args.seed)
             continue
-        lines += judged(name, Place(CASES[name], args.kernel, seed=args.seed))
+        place = Place((CASES | REFUSED)[name], args.kernel, seed=args.seed)
+        if name in REFUSED and args.calls:
+            missed += not_refused(name, place)
+        else:
+            lines += judged(name, place, calls=args.calls)
     if lines:
         Table("", _HEADS, [line.cells() for line in lines], 1).print(console())
     missed += [
@@ -183,4 +212,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     proofs.shared(parser, kernel="6.12", seed=1)
     parser.add_argument("--only", nargs="+", default=[], metavar="WORKLOAD",
-                        help=f"of {', '.join([*CASES, REGIMES])}")  # fmt: skip
+                        help=f"of {', '.join([*CASES, *REFUSED, REGIMES])}")  # fmt: skip
+    parser.add_argument("--no-calls", action="store_false", dest="calls",
+                        help="record no calls: clones have no pipes and sockets")  # fmt: skip
+    parser.add_argument("--costs", action="store_true",
+                        help="measure what the events of calls cost instead")  # fmt: skip

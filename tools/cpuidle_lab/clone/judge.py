@@ -170,9 +170,8 @@ def _shown(most: float) -> str:
 
 # Of a program whose clone is as its own recording, and as no other.
 _ADAPTS = (
-    "the clone is as the recording that it was made of, and errs where the program was recorded "
-    "otherwise. So the program changes its course with its own speed, or waits for what a clone "
-    "has not, and one recording cannot tell"
+    "the clone is as the recording that it was made of, so the program changes its course with its "
+    "own speed, or waits for what a clone has not"
 )
 
 
@@ -198,8 +197,8 @@ class Verdict:
     def why(self) -> str:
         """Reason why there are no figures; "" if there are."""
         if found := [fault for check in self.checks for fault in check.faults()]:
-            why = f"this workload is not rebuilt well enough, because {'; '.join(found)}"
-            return f"{why}: {_ADAPTS}" if self.adapts else why
+            found += [_ADAPTS] if self.adapts else []
+            return f"this workload is not rebuilt well enough, because {'; '.join(found)}"
         if len(self.checks) < 2:
             return (
                 f"only {self.checks[0].regime} recorded this workload, and no recording shows "
