@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cpuidle_lab.clone import build, calibrate, events, play
-from cpuidle_lab.clone.program import Joint, JointKind, Kind, Program, Step, Task
+from cpuidle_lab.clone.program import Joint, Kind, Program, Step, Task
 from cpuidle_lab.clone.session import Place, Regime
 from cpuidle_lab.lab import LabRun, run_lab
 from cpuidle_lab.lab.session import OUR_EVENTS, TRACE, Session
@@ -68,7 +68,7 @@ def _served() -> tuple[list[Task], list[Joint]]:
         Task("reads", cpu=1, steps=[Step(Kind.SLEEP, SLEEP_NS), call(Kind.READ, 5)] * ROUNDS),
         Task("ends", steps=[Step(Kind.UNTIL, 300_000_000), Step(Kind.END)]),
     ]
-    return tasks, [Joint(JointKind.TCP), Joint(JointKind.TCP), Joint(JointKind.PIPE, 1)]
+    return tasks, [Joint(), Joint(), Joint(1)]
 
 
 @pytest.mark.lab

@@ -127,7 +127,12 @@ class _Reading:
     def _returns(self, event: Event) -> None:
         call = Call.of(event)
         task = self._by_pid.get(event.pid)
-        if call is None or call.result is None or task is None or task.call is None:
+        if call is None or call.result is None or task is None:
+            return
+        if task.call is None and call.number in POLLS and event.pid in self._loops:
+            # It began before the phase.
+            task.call, task.before, task.due, task.slept = call, 0.0, 0, True
+        if task.call is None:
             return
         begun, task.call = task.call, None
         polls = begun.number in POLLS

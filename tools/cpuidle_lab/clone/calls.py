@@ -13,13 +13,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from cpuidle_lab.clone.events import CLOSE, READS, WRITES, Event
-from cpuidle_lab.clone.program import Joint, JointKind
+from cpuidle_lab.clone.program import Joint
 
 _CALL = re.compile(r"NR (\d+) (?:= (-?\d+)|\(([0-9a-f]+),)")
 _NET_RX = "vec=3 "
 
 # So many reads tell, and such a share of them must follow a write to the file that is joined.
 _ENOUGH, _MOST = 4, 0.5
+# A wake-up counts as so many of them.
+_WAKE_UP = 10
 # Their bytes differ by less than such a share.
 _APART = 0.2
 # A task's number, that of its file, and how often it had closed a file of that number.
@@ -64,6 +66,10 @@ class Files:
         return *key, self._closed[key]
 
 
+# Of a task that is in no call.
+_NONE = Call(-1, 0, None), (0, 0, 0)
+
+
 @dataclass
 class _Seen:
     """Calls on files, while the events are read.
@@ -94,13 +100,23 @@ class _Seen:
             if call := Call.of(event):
                 self._call(event, call)
             return
-        call, file = self.inside.get(event.pid, (None, None))
-        if call is None or file is None or call.number not in WRITES:
+        call, file = self.inside.get(event.pid, _NONE)
+        if event.name == "sched_waking":
+            self._wakes(call, file, int(event.fields()["pid"]))
+        if call.number not in WRITES:
             return
         if event.name == "softirq_raise" and _NET_RX in event.text + " ":
             self.net.add(file)
         elif event.name == "sched_switch" and " prev_state=S" in event.text:
             self.full[file].append((event.ts, self.sent[file]))
+
+    def _wakes(self, call: Call, file: File, target: int) -> None:
+        """Take a wake-up from one call into another: it tells more than the order of calls."""
+        other, others = self.inside.get(target, _NONE)
+        if call.number in READS and other.number in WRITES:
+            self.votes[file][others] += _WAKE_UP
+        elif call.number in WRITES and other.number in READS:
+            self.votes[others][file] += _WAKE_UP
 
     def _call(self, event: Event, call: Call) -> None:
         pid = event.pid
@@ -110,8 +126,8 @@ class _Seen:
             if call.number in WRITES:
                 self.last = (*self.last[-1:], file)
             return
-        begun, file = self.inside.pop(pid, (None, (0, 0, 0)))
-        if begun is None or call.result <= 0:
+        begun, file = self.inside.pop(pid, _NONE)
+        if call.result <= 0:
             return
         if begun.number in WRITES:
             self.sent[file] += 1
@@ -160,9 +176,9 @@ def joined(events: Iterable[Event]) -> tuple[list[Joint], Mapping[File, int]]:
         if writer in ends or reader in ends:
             continue
         both = ways.get(reader) == writer
-        kind = JointKind.PIPE
-        if both:
-            kind = JointKind.TCP if {writer, reader} & seen.net else JointKind.UNIX
-        ends[writer], ends[reader] = 2 * len(joints), 2 * len(joints) + 1
-        joints.append(Joint(kind, 0 if both else _slots(seen, writer, reader)))
+        slots = 0 if both else _slots(seen, writer, reader)
+        # Others are as well rebuilt by posts.
+        if slots or (both and {writer, reader} & seen.net):
+            ends[writer], ends[reader] = 2 * len(joints), 2 * len(joints) + 1
+            joints.append(Joint(slots))
     return joints, ends

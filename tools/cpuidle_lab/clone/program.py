@@ -38,19 +38,12 @@ class Kind(StrEnum):
     AGAIN = "again"
 
 
-class JointKind(StrEnum):
-    """Kind of what joins two ends; the value is its word in the text."""
-
-    PIPE = "pipe"
-    UNIX = "unix"
-    TCP = "tcp"
-
-
 # Kinds without a number, and those that may do without; those with an end in front of it.
 _BARE, _MAYBE = frozenset({Kind.END, Kind.LANE, Kind.AGAIN}), frozenset({Kind.WAIT})
 _ON_ENDS = frozenset({Kind.READ, Kind.WRITE})
 _SLEEPS = frozenset({Kind.SLEEP, Kind.UNTIL})
 EARLY, PINNED = "early", "pinned"
+PIPE, TCP = "pipe", "tcp"
 
 
 @dataclass(slots=True)
@@ -80,19 +73,18 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Joint:
-    """A pipe or a connection; of the joint of number n the ends are 2 n and 2 n + 1.
+    """A pipe or a connection over TCP; of that of number n the ends are 2 n and 2 n + 1.
 
     Attributes:
-        kind: of a pipe the first end is written to, and the second is read.
-        slots: messages that a pipe has room for; 0: as much as the kernel's own pipes.
+        slots: messages that a pipe has room for: its first end is written to, and the second is
+            read; 0: a connection.
     """
 
-    kind: JointKind
     slots: int = 0
 
     def line(self, number: int) -> str:
         """Return it as text."""
-        return f"{self.kind} {number}" + (f" {self.slots}" if self.slots else "")
+        return f"{PIPE} {number} {self.slots}" if self.slots else f"{TCP} {number}"
 
 
 @dataclass
@@ -196,7 +188,7 @@ def parse(lines: Sequence[str], path: Path) -> Program:
                 tasks.append(_task(words, len(tasks)))
             elif tasks:
                 tasks[-1].steps.append(_step(words))
-            elif words[0] in list(JointKind):
+            elif words[0] in (PIPE, TCP):
                 joints.append(_joint(words, len(joints)))
             else:
                 head[words[0]] = _only(words)
@@ -267,9 +259,11 @@ def _task(words: Sequence[str], expected: int) -> Task:
 
 
 def _joint(words: Sequence[str], expected: int) -> Joint:
-    if len(words) not in (2, 3) or _time(words[1]) != expected:
-        raise ValueError(f"'{' '.join(words)}' is not '{words[0]} {expected} [MESSAGES]'")
-    return Joint(JointKind(words[0]), _time(words[2]) if len(words) > 2 else 0)
+    is_pipe = words[0] == PIPE
+    if len(words) != 2 + is_pipe or _time(words[1]) != expected:
+        raise ValueError(f"'{' '.join(words)}' is not '{words[0]} {expected}'"
+                         + is_pipe * " and its messages")  # fmt: skip
+    return Joint(max(1, _time(words[2])) if is_pipe else 0)
 
 
 def _step(words: Sequence[str]) -> Step:
