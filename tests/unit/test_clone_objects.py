@@ -63,6 +63,8 @@ def full_pipe(rounds: int = 8) -> Calls:
     made.sleeps(10, "a-1", WRITE, 4)
     for us in range(100, 100 * (rounds + 1), 100):
         made.switch(us, "swapper/0-0", "b-2", "R")
+        if us == 100:
+            made.call(us + 2, "b-2", EPOLL, 9)
         made.enter(us + 5, "b-2", READ, 3)
         made.wake(us + 5.5, "b-2", "a-1")
         made.leave(us + 6, "b-2", READ, 1)
@@ -100,6 +102,8 @@ def test_calls_on_a_pipe_take_the_place_of_posts_and_waits() -> None:
     kinds = [step.kind for step in b.steps if step.kind is not Kind.RUN]
     assert kinds.count(Kind.READ) == kinds.count(Kind.SLEEP) == 8
     assert Kind.POST not in kinds
+    # It polls once, which makes no lanes.
+    assert Kind.LANE not in kinds
 
 
 def served() -> Calls:

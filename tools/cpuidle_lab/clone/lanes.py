@@ -1,25 +1,30 @@
 # SPDX-License-Identifier: GPL-2.0
 """The lanes of a task that polls: an order that was free in the recording stays free."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
 from cpuidle_lab.clone.calls import Call
 from cpuidle_lab.clone.drafts import Draft
-from cpuidle_lab.clone.events import POLLS, Event
+from cpuidle_lab.clone.events import POLLS, READS, Event
 from cpuidle_lab.clone.program import Kind
 
 _CALLS, _WAITS = frozenset({Kind.READ, Kind.WRITE}), frozenset({Kind.ON, Kind.AFTER})
-_WITHIN = frozenset({Kind.RUN, Kind.POST, Kind.SLACK, Kind.END})
+_WITHIN = frozenset({Kind.RUN, Kind.POST, Kind.SLEEP, Kind.SLACK, Kind.END})
 
 _NS_PER_MS = 1_000_000
 
 
 def polling(events: Iterable[Event]) -> set[int]:
-    """Return the numbers of the tasks that poll."""
-    calls = ((event.pid, Call.of(event)) for event in events if event.name == "sys_enter")
-    return {pid for pid, call in calls if call and call.number in POLLS}
+    """Return the numbers of the tasks that poll before they read; one may poll to connect alone."""
+    counts: Counter[tuple[int, bool]] = Counter()
+    for event in events:
+        call = Call.of(event) if event.name == "sys_enter" else None
+        if call and call.number in (*POLLS, *READS):
+            counts[event.pid, call.number in POLLS] += 1
+    return {pid for (pid, polls), n in counts.items() if polls and 2 * n >= counts[pid, False]}
 
 
 def split(drafts: Sequence[Draft]) -> list[Draft]:
