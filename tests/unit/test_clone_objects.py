@@ -191,8 +191,11 @@ def test_each_poll_begins_a_turn_of_the_end_that_is_used_next() -> None:
         ("pipe 0", "is not 'pipe 0' and its messages"),
         ("tcp 0 1", "is not 'tcp 0'"),
         ("tcp 0\ntask 0 a 120 0\nread 2 1\nend", "a uses end 2, which is none"),
-        ("task 0 a 120 0\non 1\nend", "a uses end 1, which is none"),
+        ("task 0 a 120 0\nlane\non 1\nend", "a uses end 1, which is none"),
         ("tcp 0\ntask 0 a 120 0\nwrite 0\nend", "too few"),
+        ("tcp 0\ntask 0 a 120 0\non 1\nend", "a has the step 'on' in front of its lanes"),
+        ("task 0 a 120 0\nlane\nend", "a lane of a does not begin with 'on' or 'after'"),
+        ("task 0 a 120 0\nend\n" + "lane\nafter 1\n" * 402, "a has more than 401 lanes"),
     ],
 )
 def test_a_program_with_wrong_ends_is_refused(text: str, sentence: str) -> None:

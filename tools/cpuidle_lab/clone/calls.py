@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from cpuidle_lab.clone.events import CLOSE, READS, WRITES, Event
-from cpuidle_lab.clone.program import Joint
+from cpuidle_lab.clone.program import JOINTS_MOST, Joint
 
 _CALL = re.compile(r"NR (\d+) (?:= (-?\d+)|\(([0-9a-f]+),)")
 _NET_RX = "vec=3 "
@@ -173,7 +173,7 @@ def joined(events: Iterable[Event]) -> tuple[list[Joint], Mapping[File, int]]:
     ends: dict[File, int] = {}
     ways = dict(_partners(seen))
     for writer, reader in ways.items():
-        if writer in ends or reader in ends:
+        if writer in ends or reader in ends or len(joints) == JOINTS_MOST:
             continue
         both = ways.get(reader) == writer
         slots = 0 if both else _slots(seen, writer, reader)

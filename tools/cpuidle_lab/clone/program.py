@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from itertools import pairwise
 from pathlib import Path
 
 from cpuidle_lab.base.errors import UserError
@@ -16,7 +17,7 @@ from cpuidle_lab.base.errors import UserError
 HEADER = "cpuidle-lab clone 1"
 
 # Bounds of the player's arrays (lab/guest/player.c).
-TASKS_MOST, TIME_MOST_NS, JOINTS_MOST = 2000, 10**12, 400
+TASKS_MOST, TIME_MOST_NS, JOINTS_MOST, LANES_MOST = 2000, 10**12, 400, 401
 TICK_NS = 4_000_000
 
 
@@ -41,6 +42,7 @@ class Kind(StrEnum):
 # Kinds without a number, and those that may do without; those with an end in front of it.
 _BARE, _MAYBE = frozenset({Kind.END, Kind.LANE, Kind.AGAIN}), frozenset({Kind.WAIT})
 _ON_ENDS = frozenset({Kind.READ, Kind.WRITE})
+_IN_LANES = frozenset({Kind.ON, Kind.AFTER, Kind.AGAIN})
 _SLEEPS = frozenset({Kind.SLEEP, Kind.UNTIL})
 EARLY, PINNED = "early", "pinned"
 PIPE, TCP = "pipe", "tcp"
@@ -222,12 +224,25 @@ def check(program: Program, path: Path) -> None:
     if len(program.joints) > JOINTS_MOST:
         raise UserError(f"{path}: has more than {JOINTS_MOST} pipes and connections")
     for task in program.tasks:
+        _check_lanes(task, path)
         for step in task.steps:
             if step.kind is Kind.POST and step.value >= count:
                 raise UserError(f"{path}: {task.name} posts to task {step.value}, which is none")
             end = step.end if step.kind in _ON_ENDS else step.value if step.kind is Kind.ON else 0
             if end and end >= 2 * len(program.joints):
                 raise UserError(f"{path}: {task.name} uses end {end}, which is none")
+
+
+def _check_lanes(task: Task, path: Path) -> None:
+    kinds = [step.kind for step in task.steps]
+    if kinds.count(Kind.LANE) > LANES_MOST:
+        raise UserError(f"{path}: {task.name} has more than {LANES_MOST} lanes")
+    first = kinds.index(Kind.LANE) if Kind.LANE in kinds else len(kinds)
+    if alone := next((kind for kind in kinds[:first] if kind in _IN_LANES), None):
+        raise UserError(f"{path}: {task.name} has the step '{alone}' in front of its lanes")
+    for kind, after in pairwise([*kinds[first:], Kind.LANE]):
+        if kind is Kind.LANE and after not in _IN_LANES:
+            raise UserError(f"{path}: a lane of {task.name} does not begin with 'on' or 'after'")
 
 
 def _words(lines: Sequence[str]) -> Iterator[tuple[int, list[str]]]:

@@ -38,7 +38,7 @@
 #define TASKS_MAX	2000
 #define JOINTS_MAX	400
 /* Lanes of a task, and bytes of a call. */
-#define LANES_MAX	64
+#define LANES_MAX	(JOINTS_MAX + 1)
 #define BYTES_MAX	65536
 #define PAGE_BYTES	4096
 #define STACK_BYTES	(64 << 10)
@@ -558,6 +558,6 @@ int main(int argc, char **argv)
 	while (!atomic_load(&ended) && now_ns() < last_ns)
 		futex_wait(&ended, 0, last_ns);
 	if (!atomic_load(&ended))
-		die("the clone is stuck: a task waits for a post that never comes");
+		die("the clone is stuck: a task waits for what never comes");
 	return 0;
 }
