@@ -4,6 +4,7 @@
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 from cpuidle_lab.base.errors import UserError
@@ -162,4 +163,16 @@ def test_missing_periods_are_a_sentence(tmp_path: Path) -> None:
     recording = made(trace_, tmp_path)
     recording.parts["period"] = []
     with pytest.raises(UserError, match="'period' lacks some of what its intervals hold"):
+        recorded.outcome(recording)
+
+
+def test_an_interval_without_periods_is_a_sentence(tmp_path: Path) -> None:
+    trace_ = Trace()
+    add(trace_, 0, session([1000 * US] * 4, 1, keep=False), free=True)
+    recording = made(trace_, tmp_path)
+    table = recording.path / "interval/00000.parquet"
+    frame = pl.read_parquet(table)
+    none = pl.lit(0, frame.schema["periods"])
+    frame.with_columns(periods=none).write_parquet(table)
+    with pytest.raises(UserError, match="'interval' has one without idle periods"):
         recorded.outcome(recording)

@@ -120,6 +120,8 @@ def _together(recording: Source, cpu: int) -> Iterator[tuple[Columns, Columns]]:
     periods = recording.periods(cpu, PERIOD_COLUMNS)
     waiting: Columns = {}
     for chunk in recording.intervals(cpu, ["periods", *INTERVAL_TYPES]):
+        if not chunk["periods"].all():
+            raise UserError(f"{recording.path}: its table 'interval' has one without idle periods")
         need = int(chunk["periods"].sum())
         while not waiting or len(waiting["now_ns"]) < need:
             more = next(periods, None)
