@@ -67,10 +67,10 @@ def full_pipe(rounds: int = 8) -> Calls:
             made.call(us + 2, "b-2", EPOLL, 9)
         made.enter(us + 5, "b-2", READ, 3)
         made.wake(us + 5.5, "b-2", "a-1")
-        made.leave(us + 6, "b-2", READ, 1)
         made.switch(us + 7.5, "swapper/1-0", "a-1", "R", cpu=1)
         made.leave(us + 9.5, "a-1", WRITE, 1)
         made.sleeps(us + 20, "a-1", WRITE, 4)
+        made.leave(us + 22, "b-2", READ, 1)
         # Another task writes elsewhere.
         made.switch(us + 25, "b-2", "o-3", "R")
         made.call(us + 26, "o-3", WRITE, 8)

@@ -81,6 +81,10 @@ class _Seen:
         written, read: bytes by file.
         full: by file, when its writer fell asleep, and what it had sent.
         net: files whose writing raised the softirq of a packet.
+        inside: call and file of each task that is in one.
+        files: of all tasks.
+        last: files that were last written to.
+        taken: tasks whose read has its message, and has not ended.
     """
 
     votes: dict[File, Counter[File]] = field(default_factory=lambda: defaultdict(Counter))
@@ -93,6 +97,7 @@ class _Seen:
     inside: dict[int, tuple[Call, File]] = field(default_factory=dict)
     files: Files = field(default_factory=Files)
     last: tuple[File, ...] = ()
+    taken: set[int] = field(default_factory=set)
 
     def take(self, event: Event) -> None:
         """Take an event."""
@@ -102,7 +107,7 @@ class _Seen:
             return
         call, file = self.inside.get(event.pid, _NONE)
         if event.name == "sched_waking":
-            self._wakes(call, file, int(event.fields()["pid"]))
+            self._wakes(event, call, file)
         if call.number not in WRITES:
             return
         if event.name == "softirq_raise" and _NET_RX in event.text + " ":
@@ -110,11 +115,15 @@ class _Seen:
         elif event.name == "sched_switch" and " prev_state=S" in event.text:
             self.full[file].append((event.ts, self.sent[file]))
 
-    def _wakes(self, call: Call, file: File, target: int) -> None:
+    def _wakes(self, event: Event, call: Call, file: File) -> None:
         """Take a wake-up from one call into another: it tells more than the order of calls."""
-        other, others = self.inside.get(target, _NONE)
+        other, others = self.inside.get(int(event.fields()["pid"]), _NONE)
         if call.number in READS and other.number in WRITES:
             self.votes[file][others] += _WAKE_UP
+            # The writer may go on, and wait again, before the call ends.
+            if event.pid not in self.taken:
+                self.got[file].append(event.ts)
+                self.taken.add(event.pid)
         elif call.number in WRITES and other.number in READS:
             self.votes[others][file] += _WAKE_UP
 
@@ -133,7 +142,9 @@ class _Seen:
             self.sent[file] += 1
             self.written[file] += call.result
         elif begun.number in READS:
-            self.got[file].append(event.ts)
+            if pid not in self.taken:
+                self.got[file].append(event.ts)
+            self.taken.discard(pid)
             self.read[file] += call.result
             if before := next((one for one in reversed(self.last) if one[0] != pid), None):
                 self.votes[file][before] += 1
