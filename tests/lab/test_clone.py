@@ -65,7 +65,14 @@ def _served() -> tuple[list[Task], list[Joint]]:
         Task("asks", steps=asks),
         Task("answers", cpu=1, steps=answers),
         Task("writes", steps=[Step(Kind.UNTIL), *([call(Kind.WRITE, 4)] * ROUNDS)]),
-        Task("reads", cpu=1, steps=[Step(Kind.SLEEP, SLEEP_NS), call(Kind.READ, 5)] * ROUNDS),
+        Task(
+            "reads",
+            cpu=1,
+            steps=[
+                Step(Kind.UNTIL),
+                *([Step(Kind.SLEEP, SLEEP_NS), call(Kind.READ, 5)] * ROUNDS),
+            ],
+        ),
         Task("ends", steps=[Step(Kind.UNTIL, 300_000_000), Step(Kind.END)]),
     ]
     return tasks, [Joint(), Joint(), Joint(1)]

@@ -91,6 +91,15 @@ def test_a_pipe_has_room_for_as_much_as_was_under_way_when_its_writer_waited() -
     assert ends == {(1, 4, 1): 0, (2, 3, 0): 1}
 
 
+def test_a_read_that_began_before_the_phase_makes_no_room() -> None:
+    made = full_pipe()
+    # Of the first round, as if its call had begun before.
+    place = next(n for n, line in enumerate(made.lines) if "sys_enter: NR 0 (3," in line)
+    del made.lines[place]
+    (phase,) = events.phases(made.events(), PATH)
+    assert calls.joined(phase.events)[0] == [Joint(1)]
+
+
 def test_calls_on_a_pipe_take_the_place_of_posts_and_waits() -> None:
     made = full_pipe().program(shared=False)
     a, b, *_ = made.tasks

@@ -85,6 +85,7 @@ class _Seen:
         files: of all tasks.
         last: files that were last written to.
         taken: tasks whose read has its message, and has not ended.
+        early: end and bytes of a read that began before the phase: of the file read next.
     """
 
     votes: dict[File, Counter[File]] = field(default_factory=lambda: defaultdict(Counter))
@@ -98,6 +99,7 @@ class _Seen:
     files: Files = field(default_factory=Files)
     last: tuple[File, ...] = ()
     taken: set[int] = field(default_factory=set)
+    early: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     def take(self, event: Event) -> None:
         """Take an event."""
@@ -134,10 +136,16 @@ class _Seen:
             self.inside[pid] = call, file
             if call.number in WRITES:
                 self.last = (*self.last[-1:], file)
+            elif call.number in READS and pid in self.early:
+                at, size = self.early.pop(pid)
+                self.got[file].append(at)
+                self.read[file] += size
             return
         begun, file = self.inside.pop(pid, _NONE)
         if call.result <= 0:
             return
+        if begun.number < 0 and call.number in READS:
+            self.early[pid] = event.ts, call.result
         if begun.number in WRITES:
             self.sent[file] += 1
             self.written[file] += call.result
