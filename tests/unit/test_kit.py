@@ -31,9 +31,8 @@ def filled(tmp_path: Path) -> Path:
     """Return the folder of a kit: a recording of two CPUs, and its figures."""
     folder = tmp_path / "kit"
     folder.mkdir()
-    shutil.move(recording(tmp_path), folder / "recording")
-    words = gather.steps(1, ())[4].words
-    code, out, err = gather.run(words, folder)
+    shutil.move(recording(tmp_path), folder / gather.RECORDING)
+    code, out, err = gather.run(gather.FIGURES, folder)
     assert code == 0, err
     (folder / "figures.json").write_text(out)
     return folder
@@ -80,6 +79,10 @@ def test_a_part_that_fails_is_named_and_the_others_stay(tmp_path: Path) -> None:
     assert missing == {"recording": "no capture here"}
     names = {str(name) for name in archive.files_of(tmp_path)}
     assert names == {"doctor.json", "before.txt", "ab.jsonl", "after.txt"}
+    # A Python without packages makes no figures; the recording is without names.
+    missing = gather.gather(tmp_path, plan, run_as({"compare": 1}), lambda _: None)
+    assert missing == {"figures": "no compare here"} and (tmp_path / gather.RECORDING).is_file()
+    assert all("--scrub" in step.words for step in plan if step.words[0] == "capture")
     assert not any(step.name == "ab" for step in gather.steps(10, ["menu"]))
 
 

@@ -81,9 +81,9 @@ def _parse_metric(text: str) -> str:
     return text
 
 
-def packages(_args: argparse.Namespace) -> tuple[str, ...]:
-    """Return the Python packages that are enough."""
-    return ("rich",)
+def packages(args: argparse.Namespace) -> tuple[str, ...]:
+    """Return the Python packages that are enough: only the result needs some."""
+    return () if args.runs_only else ("numpy", "rich")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -138,6 +138,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help="replace an existing FILE")
     parser.add_argument("--read", type=Path, metavar="FILE", help="show the result in this file")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.add_argument(
+        "--runs-only", action="store_true", help="write FILE; its result is left to --read"
+    )
     parser.add_argument("workload", nargs="*", metavar="-- COMMAND", help="run this")
 
 
@@ -267,4 +270,4 @@ def run(args: argparse.Namespace) -> int:
         if not log.runs:
             raise
         raise UserError(f"{error.message}; {_kept(log)}", error.exit_code) from error
-    return _show(log.path, args.json)
+    return 0 if args.runs_only else _show(log.path, args.json)

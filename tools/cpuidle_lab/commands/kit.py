@@ -21,14 +21,19 @@ examples:
   cpuidle-lab kit --read kits/*.tar.gz      check them, make their figures again, a table
 
 The archive has no name of the host, the user or a program; a part that has one is left out. The
-recording is kept as tables of idle intervals. Governor, tunables and module are as before in the
-end. Let the machine do its usual work meanwhile.
+recording is scrubbed of names. Only --read needs Python packages. Governor, tunables and module are
+as before in the end. Let the machine do its usual work meanwhile.
 
 exit codes: 0 done, 1 no part could be made, an archive is damaged, or a figure is not that which
 was sent, 2 wrong usage
 """
 
 _DURATION_S = 60.0
+
+
+def packages(args: argparse.Namespace) -> tuple[str, ...]:
+    """Return the Python packages that are enough: to make a kit needs none."""
+    return ("numpy", "polars", "rich") if args.read else ()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

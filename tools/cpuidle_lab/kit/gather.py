@@ -17,6 +17,10 @@ from cpuidle_lab.host.machine import Host
 GOVERNORS = ("menu", "teo", "teo_ng", "wteo")
 _MODULE = "cpuidle_lab"
 
+RECORDING = "trace.dat"
+# The command that makes the figures of the recording.
+FIGURES = ("compare", RECORDING, "--governors", "wteo", "--no-instructions", "--json")
+
 # A round has a run of each governor.
 ROUNDS = 5
 
@@ -57,18 +61,16 @@ def steps(duration_s: float, governors: Sequence[str]) -> list[Step]:
     found = [
         Step("doctor", ("doctor", "--json"), "doctor.json", (0, 1)),
         Step("before", ("dump", "-o", "before.txt")),
-        Step("recording", ("capture", "--stock", "--duration", seconds, "-o", "trace.dat")),
-        # Tables of intervals have no names of tasks, as the recording has.
-        Step("tables", ("export", "--parquet", "recording", "trace.dat"), needs="recording"),
         Step(
-            "figures",
-            ("compare", "recording", "--governors", "wteo", "--no-instructions", "--json"),
-            "figures.json",
-            needs="tables",
+            "recording",
+            ("capture", "--stock", "--scrub", "--duration", seconds, "-o", RECORDING),
         ),
+        # Who reads the kit makes them, too, where this Python lacks the packages for it.
+        Step("figures", FIGURES, "figures.json", needs="recording"),
     ]
     if len(there) > 1:
-        words = ("ab", "--governors", ",".join(there), "--rounds", str(ROUNDS), "-o", "ab.jsonl")
+        words = ("ab", "--governors", ",".join(there), "--rounds", str(ROUNDS), "--runs-only",
+                 "-o", "ab.jsonl")  # fmt: skip
         found.append(Step("ab", (*words, "--", "sleep", seconds)))
     return [*found, Step("after", ("dump", "-o", "after.txt"))]
 
@@ -117,7 +119,6 @@ def gather(
             missing[step.name] = why(err)
         elif step.output:
             (folder / step.output).write_text(out, encoding="utf-8")
-    (folder / "trace.dat").unlink(missing_ok=True)
     if (comparison := folder / "ab.jsonl").exists():
         text = comparison.read_text(encoding="utf-8")
         comparison.write_text(_COMMAND_LINE.sub(r'\1""', text), encoding="utf-8")

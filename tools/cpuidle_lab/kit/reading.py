@@ -12,7 +12,7 @@ from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.base.files import scratch
 from cpuidle_lab.host.sysfs import why as error_of
 from cpuidle_lab.kit.archive import unpack
-from cpuidle_lab.kit.gather import Run, why
+from cpuidle_lab.kit.gather import FIGURES, RECORDING, Run, why
 
 # Figures of two builds of the program that differ by less are the same.
 _SAME = 1e-6
@@ -66,8 +66,7 @@ def differing(sent: Mapping[str, float | None], made: Mapping[str, float | None]
 
 def _figures(kit: Kit, folder: Path, run: Run) -> None:
     """Make the figures of the recording again, and compare them with those that were sent."""
-    words = ("compare", "recording", "--governors", "wteo", "--no-instructions", "--json")
-    code, out, err = run(words, folder)
+    code, out, err = run(FIGURES, folder)
     try:
         told = json.loads(out)
     except ValueError:
@@ -104,7 +103,7 @@ def read(path: Path, run: Run) -> Kit:
         told = unpack(path, place)
         kit = Kit(path, str(told.get("kernel", "")), str(told.get("driver", "")))
         kit.missing = {str(name): str(why) for name, why in dict(told.get("missing", {})).items()}
-        if (place / "recording").is_dir():
+        if (place / RECORDING).exists():
             _figures(kit, place, run)
         else:
             kit.notes.append("the archive has no recording")
