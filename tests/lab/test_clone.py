@@ -55,6 +55,8 @@ def _served() -> tuple[list[Task], list[Joint]]:
         return Step(kind, 100, end=end)
 
     run = Step(Kind.RUN, PIECE_NS)
+    # The mark of the beginning may come late, and calls before it are not seen.
+    start = Step(Kind.UNTIL, 5_000_000)
     asks, answers = [], []
     for end in (0, 2):
         turn = [Step(Kind.AFTER, 2 + end), run, call(Kind.WRITE, end), Step(Kind.ON, end), run]
@@ -64,12 +66,12 @@ def _served() -> tuple[list[Task], list[Joint]]:
     tasks = [
         Task("asks", steps=asks),
         Task("answers", cpu=1, steps=answers),
-        Task("writes", steps=[Step(Kind.UNTIL), *([call(Kind.WRITE, 4)] * ROUNDS)]),
+        Task("writes", steps=[start, *([call(Kind.WRITE, 4)] * ROUNDS)]),
         Task(
             "reads",
             cpu=1,
             steps=[
-                Step(Kind.UNTIL),
+                start,
                 *([Step(Kind.SLEEP, SLEEP_NS), call(Kind.READ, 5)] * ROUNDS),
             ],
         ),
