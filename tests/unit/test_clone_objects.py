@@ -226,8 +226,9 @@ def played(made: Program, folder: Path) -> "subprocess.CompletedProcess[str]":
 def test_a_writer_waits_where_its_pipe_is_full(tmp_path: Path) -> None:
     tasks = [Task("w", steps=[*[Step(Kind.WRITE, 1)] * 3, Step(Kind.END)]),
              Task("r", cpu=1, steps=[Step(Kind.READ, 1, end=1)])]  # fmt: skip
-    for slots, code in ((1, 1), (2, 0)):
-        made = Program("x", "menu", 10**8, 0, tasks, joints=[Joint(slots)])
+    # Patience lasts for some lengths: on a busy host, short ones are too few.
+    for slots, code, length_ns in ((1, 1, 10**8), (2, 0, 10**10)):
+        made = Program("x", "menu", length_ns, 0, tasks, joints=[Joint(slots)])
         done = played(made, tmp_path)
         assert done.returncode == code
         assert ("stuck" in done.stderr) == (code == 1)
@@ -244,7 +245,7 @@ def test_lanes_are_served_in_the_order_in_which_their_ends_are_ready(tmp_path: P
     turn = [Step(Kind.AFTER, 1), call(Kind.WRITE, 2), Step(Kind.ON, 2), call(Kind.READ, 2)]
     client = [lane, *(turn * 3), Step(Kind.AFTER, 1), Step(Kind.END)]
     tasks = [Task("s", steps=server), Task("c", cpu=1, steps=client)]
-    done = played(Program("x", "menu", 10**9, 0, tasks, joints=[Joint()] * 2), tmp_path)
+    done = played(Program("x", "menu", 10**10, 0, tasks, joints=[Joint()] * 2), tmp_path)
     assert done.returncode == 0, done.stderr
 
 
