@@ -65,7 +65,7 @@ def steps(duration_s: float, governors: Sequence[str]) -> list[Step]:
             "recording",
             ("capture", "--stock", "--scrub", "--duration", seconds, "-o", RECORDING),
         ),
-        # Who reads the kit makes them, too, where this Python lacks the packages for it.
+        # The reader of the kit makes them, too, where this Python lacks the packages.
         Step("figures", FIGURES, "figures.json", needs="recording"),
     ]
     if len(there) > 1:

@@ -17,7 +17,7 @@ from cpuidle_lab.host.machine import Host
 from cpuidle_lab.lab import mainline
 
 _LEAVE = Path(__file__).with_name("leave.h")
-# What the shim includes, below the top of the tree.
+# Folders of the tree that the shim includes.
 _INCLUDED = ("module", "governors")
 
 
