@@ -264,7 +264,7 @@ static u8 kind_of_irq(const struct reader *r, const struct tep_record *record)
 
 static bool is_tick(const struct reader *r, const struct tep_record *record)
 {
-	const char *name = tep_find_function(r->tep,
+	const char *name = cil_function_name(r,
 		cil_read_field(r, TABLE_ARMED, 2, record));
 
 	return name && (!strcmp(name, "tick_nohz_handler") ||

@@ -357,6 +357,9 @@ void cil_prepare_tables(struct reader *r);
 void cil_write_schema(struct reader *r);
 bool cil_is_made(const struct reader *r, size_t table);
 
+/* trace_names.c */
+const char *cil_function_name(const struct reader *r, u64 address);
+
 /* trace_records.c */
 void cil_begin_periods(struct reader *r, int cpu);
 void cil_take_record(struct reader *r, const struct tep_record *record, int cpu);

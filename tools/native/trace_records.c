@@ -91,8 +91,8 @@ static int put_content(struct reader *r, struct cil_chunk *chunk,
 	const char *name;
 
 	if (s->kind == CIL_FUNCTION) {
-		name = tep_find_function(r->tep, read_number(r, data + s->offset,
-							     s->size, false));
+		name = cil_function_name(r, read_number(r, data + s->offset,
+							s->size, false));
 		return cil_put_content(chunk, column, name ? name : "unknown",
 				       strlen(name ? name : "unknown"));
 	}

@@ -249,8 +249,7 @@ static bool is_emulators(const char *name)
 static const char *function_of(const struct reader *r, size_t table,
 			       size_t column, const struct tep_record *record)
 {
-	return tep_find_function(r->tep,
-				 cil_read_field(r, table, column, record));
+	return cil_function_name(r, cil_read_field(r, table, column, record));
 }
 
 static void scan_hrtimer(struct reader *r, const struct tep_record *record)

@@ -27,8 +27,6 @@ from cpuidle_lab.host import idle_states
 from cpuidle_lab.host.machine import Host as Host
 from cpuidle_lab.recording import columns, reader
 from cpuidle_lab.recording import trace as tr
-from cpuidle_lab.recording.dumps import reading
-from cpuidle_lab.recording.dumps import tables as dump_tables
 from cpuidle_lab.recording.formats import is_recording
 from cpuidle_lab.states import machine_files
 from cpuidle_lab.states.linux_source import NEWEST
@@ -105,6 +103,10 @@ def _one(spec: str, hz: int) -> list[CpuTable]:
 
 def _of_file(path: Path, hz: int) -> list[CpuTable]:
     """Return the tables of a dump or a recording."""
+    # Not at the top: few recordings are given such tables.
+    from cpuidle_lab.recording.dumps import reading
+    from cpuidle_lab.recording.dumps import tables as dump_tables
+
     if reading.is_dump(path):
         return dump_tables.read(path, hz)
     if path.is_file() and not is_recording(path):

@@ -6,18 +6,20 @@ Energies are in pJ (1 mW * 1 ns), times in ns. The columns are described in docs
 
 import ctypes
 import os
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
 from cpuidle_lab.base import abi
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.recording.columns import UNKNOWN, Recording, joined, sliced
+from cpuidle_lab.recording.columns import UNKNOWN, Columns, Recording, joined, sliced
 from cpuidle_lab.replay.library import LENGTH_CLASSES, STATE_MAX, Governor
 from cpuidle_lab.states.costs import model_of
 from cpuidle_lab.states.table import StateTable
@@ -327,6 +329,25 @@ def _known(recording: Recording, chunk: Mapping[str, Array], governor: Governor)
         )
 
 
+# A recording of so many intervals is read once for all governors; it takes 20 MB.
+_KEPT_ROWS = 1 << 17
+_kept: WeakKeyDictionary[Recording, dict[int, list[Columns]]] = WeakKeyDictionary()
+# Each of many governors wants the same CPU at the same time.
+_reading = threading.Lock()
+
+
+def _intervals(recording: Recording, cpu: int) -> Iterator[Columns]:
+    """Yield what a governor is told of a CPU."""
+    if recording.rows("interval") > _KEPT_ROWS:
+        yield from recording.intervals(cpu, list(INTERVAL_TYPES))
+        return
+    with _reading:
+        parts = _kept.setdefault(recording, {})
+        if cpu not in parts:
+            parts[cpu] = [*recording.intervals(cpu, list(INTERVAL_TYPES))]
+    yield from parts[cpu]
+
+
 def _play_cpu(
     recording: Recording,
     cpu: int,
@@ -338,7 +359,7 @@ def _play_cpu(
     table = _table_of(recording, cpu)
     first = 0
     with Run(governor, table, settings, cpu) as run:
-        for chunk in recording.intervals(cpu, list(INTERVAL_TYPES)):
+        for chunk in _intervals(recording, cpu):
             _known(recording, chunk, governor)
             decided = run.play(chunk, choices=each is not None)
             if each:

@@ -12,9 +12,7 @@ from pathlib import Path
 
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.base.files import TRACE, scratch
-from cpuidle_lab.recording.formats import other, packed, perfetto, text
-from cpuidle_lab.recording.formats.holes import in_order
-from cpuidle_lab.recording.formats.writer import Writer
+from cpuidle_lab.recording.formats import packed
 
 # Enough of a file to know what it is.
 _HEAD = 1 << 16
@@ -46,6 +44,9 @@ def is_recording(path: Path) -> bool:
 
 
 def _reader_of(head: bytes):  # type: ignore[no-untyped-def]
+    # Not at the top, here and below: a trace.dat needs none of these.
+    from cpuidle_lab.recording.formats import perfetto, text
+
     if perfetto.is_perfetto(head):
         return perfetto.events
     return text.events if text.is_text(head) else None
@@ -101,7 +102,11 @@ def refuse_other(plain: Path, path: Path) -> None:
         UserError: the file is of such a form.
     """
     head = _head_of(plain) if plain.is_file() else b""
-    if sentence := "" if head.startswith(TRACE) else other.sentence_on(head):
+    if head.startswith(TRACE):
+        return
+    from cpuidle_lab.recording.formats import other
+
+    if sentence := other.sentence_on(head):
         raise UserError(f"{path}: {sentence}")
 
 
@@ -109,6 +114,9 @@ def _made(path: Path, folder: Path) -> Path:
     """Return a trace.dat below a folder with the events of a recording; itself if it is one."""
     if not is_foreign(path):
         return path
+    from cpuidle_lab.recording.formats.holes import in_order
+    from cpuidle_lab.recording.formats.writer import Writer
+
     reader = _reader_of(_head_of(path))
     target = folder / "trace.dat"
     with Writer(target) as writer:
