@@ -1,25 +1,32 @@
 # SPDX-License-Identifier: GPL-2.0
 """`cpuidle-lab experiment review`: the past, as `review` would have foreseen it."""
 
+import argparse
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.base.progress import Meter
+from cpuidle_lab.base.settings import seconds
 from cpuidle_lab.evidence.tables import MISSED, Cell, Section, Table
 from cpuidle_lab.review import walk
 from cpuidle_lab.review.patch import Patch
 from cpuidle_lab.review.stream import phases_text, size_of, table_text
-from experiments.experiment import COMMAND, QUICK, Findings, Job, Request, Row, run_jobs
+from experiments.experiment import COMMAND, QUICK, Findings, Job, Request, Row, run_jobs, wanted
 from experiments.memo import Memo
 from experiments.pages import wrapped
+from experiments.review import pairs
 from experiments.review.known import GOOD, KNOWN, OPEN, SAME, Known
 from experiments.review.rating import DETECTED, NOT_JUDGED, PARTLY, UNJUDGEABLE, rate, shown
-from experiments.review.row import Task, histories, judge, key, task
+from experiments.review.row import Effort, Task, histories, judge, key, task
 
 _TEMPLATE = Path(__file__).parent / "page.md"
 _STREAMS, _QUICK = 4000, 500
+# Of each pair of versions.
+_BUDGET, _QUICK_BUDGET = "1m", "10s"
+_LIST = "list"
 # A search has a process; two of them keep a small machine busy.
 _THREADS = 2
 # A counterexample that a reviewer understands in a minute.
@@ -33,12 +40,22 @@ _SOME_BY_HAND = (
 
 Found = Mapping[str, Any]
 
+_PLACE = re.compile(r"\{\{(\w+)\}\}")
+
 
 def _streams(request: Request) -> int:
     text = request.chosen.get("streams", str(_QUICK if request.scale == QUICK else _STREAMS))
     if not text.isdecimal() or not 0 < int(text) <= 10**9:
         raise UserError(f"--with streams={text}: is no number from 1 to 10^9", USAGE)
     return int(text)
+
+
+def _budget_s(request: Request) -> float:
+    text = request.chosen.get("budget", _QUICK_BUDGET if request.scale == QUICK else _BUDGET)
+    try:
+        return seconds(text)
+    except argparse.ArgumentTypeError as error:
+        raise UserError(f"--with budget: {error}", USAGE) from None
 
 
 def _figures(before: Mapping[str, float], after: Mapping[str, float]) -> str:
@@ -134,35 +151,72 @@ class Review:
     source = "linux-pm, June 2024 to March 2026: the Message-IDs are in experiments/review/known.py"
     question = "Does a search on replay, which is told nothing, name the harm that was found later?"
     in_lab = False
-    choices: Mapping[str, str] = {"streams": f"that each search plays (default: {_STREAMS})"}
+    choices: Mapping[str, str] = {
+        "streams": f"that each search plays (default: {_STREAMS})",
+        "budget": f"CPU time of each pair of versions (default: {_BUDGET})",
+    }
+    parts: Mapping[str, str] = {
+        _LIST: "changes whose effect is known",
+        pairs.PART: "all pairs of packaged versions, and the newest against ours",
+    }
 
     def refusals(self, request: Request) -> list[str]:
         """Return nothing: without mails their rows are built by hand, or say why not.
 
         Raises:
-            UserError: the number is none.
+            UserError: a number is none.
         """
         _streams(request)
+        _budget_s(request)
         return []
 
     def measure(self, request: Request, memo: Memo, meter: Meter) -> Findings:
-        """Put each change at its place, and search."""
-        streams = _streams(request)
-        mails = walk.read(request.mails) if request.mails.is_dir() else []
-        history = histories(mails) if mails else {}
-        tasks = [_task(known, mails, history) for known in KNOWN]
-        jobs = {n: Job(key(one, streams), _work(one, streams))
-                for n, one in enumerate(tasks) if not isinstance(one, str)}  # fmt: skip
-        told = run_jobs([*jobs.values()], memo, meter, "Searching for harm and gain", _THREADS)
-        known = dict(zip(jobs, told, strict=True))
-        found = [one if isinstance(one, str) else known[n] for n, one in enumerate(tasks)]
-        rows = [_row(one, what) for one, what in zip(KNOWN, found, strict=True)]
-        tables = [_targets(rows, tasks, found), _table(rows, tasks, found), _places(tasks),
-                  _witnesses(found)]  # fmt: skip
-        result = Findings(rows, [Section(self.name, self.title, tables=tables)])
-        result.sources = {"searches": f"{streams:,} streams each"}
-        result.page = _page(tables, _misses(rows), streams, sum(map(_is_by_hand, tasks)))
+        """Put each change at its place, and search; then search between versions."""
+        result, values = Findings(), dict[str, str]()
+        for part in wanted(self, request):
+            measured = _measure_list if part == _LIST else _measure_pairs
+            values |= measured(result, request, memo, meter)
+        result.page = _page(values)
         return result
+
+
+def _measure_list(result: Findings, request: Request, memo: Memo, meter: Meter) -> dict[str, str]:
+    """Add the known changes to a result; return what the page has of them."""
+    streams = _streams(request)
+    mails = walk.read(request.mails) if request.mails.is_dir() else []
+    history = histories(mails) if mails else {}
+    tasks = [_task(known, mails, history) for known in KNOWN]
+    jobs = {n: Job(key(one, streams), _work(one, streams))
+            for n, one in enumerate(tasks) if not isinstance(one, str)}  # fmt: skip
+    told = run_jobs([*jobs.values()], memo, meter, "Searching for harm and gain", _THREADS)
+    known = dict(zip(jobs, told, strict=True))
+    found = [one if isinstance(one, str) else known[n] for n, one in enumerate(tasks)]
+    rows = [_row(one, what) for one, what in zip(KNOWN, found, strict=True)]
+    tables = [_targets(rows, tasks, found), _table(rows, tasks, found), _places(tasks),
+              _witnesses(found)]  # fmt: skip
+    result.rows = rows
+    result.sections.append(Section(_LIST, EXPERIMENT.title, tables=tables))
+    result.sources["searches"] = f"{streams:,} streams each"
+    by_hand = sum(map(_is_by_hand, tasks))
+    return {
+        "streams": f"{streams:,}", "misses": _misses(rows),
+        "hand": _SOME_BY_HAND.format(by_hand) if by_hand else _NONE_BY_HAND,
+        **{f"table{n}": _titled(one) for n, one in enumerate(tables)},
+    }  # fmt: skip
+
+
+def _measure_pairs(result: Findings, request: Request, memo: Memo, meter: Meter) -> dict[str, str]:
+    """Add the pairs of versions to a result; return what the page has of them."""
+    budget_s = _budget_s(request)
+    section = pairs.section(pairs.searched(budget_s, memo, meter), _witness)
+    result.sections.append(section)
+    result.sources["pairs"] = f"{budget_s:,} s of CPU time each"
+    return {"budget": f"{budget_s:,}", "alike": pairs.alike(),
+            **{f"pairs{n}": _titled(one) for n, one in enumerate(section.tables)}}  # fmt: skip
+
+
+def _titled(table: Table) -> str:
+    return f"**{table.title}**\n\n{table.markdown()}"
 
 
 def _task(known: Known, mails: Sequence[Patch], history: Mapping[str, Sequence[walk.Step]]
@@ -177,7 +231,7 @@ def _task(known: Known, mails: Sequence[Patch], history: Mapping[str, Sequence[w
 
 
 def _work(one: Task, streams: int) -> Callable[[], Any]:
-    return lambda: judge(one, streams)
+    return lambda: judge(one, Effort(streams))
 
 
 def _misses(rows: Sequence[Row]) -> str:
@@ -188,16 +242,10 @@ def _misses(rows: Sequence[Row]) -> str:
     return "\n".join(found) or "None."
 
 
-def _page(tables: Sequence[Table], misses: str, streams: int, by_hand: int) -> str:
-    values = {
-        "command": COMMAND, "streams": f"{streams:,}", "misses": misses,
-        "hand": _SOME_BY_HAND.format(by_hand) if by_hand else _NONE_BY_HAND,
-        **{f"table{n}": f"**{one.title}**\n\n{one.markdown()}" for n, one in enumerate(tables)},
-    }  # fmt: skip
+def _page(values: Mapping[str, str]) -> str:
+    known = {"command": COMMAND, **values}
     text = _TEMPLATE.read_text(encoding="utf-8")
-    for name, value in values.items():
-        text = text.replace(f"{{{{{name}}}}}", value)
-    return wrapped(text)
+    return wrapped(_PLACE.sub(lambda found: known.get(found[1], "Not measured."), text))
 
 
 EXPERIMENT = Review()

@@ -22,9 +22,8 @@ from experiments.review.known import Known
 _REVIEW = TOP / "tools" / "cpuidle_lab" / "review"
 # Modules that decide what is found.
 _SEARCH = ("hunt", "play", "shrink", "space", "stream", "sweep", "tables")
-# Idle periods that are compared. No part takes that long: the streams are counted, not the time, so
-# that a page does not depend on how busy the machine was.
-_PERIODS, _SHRINK, _LONGEST_S = 400_000, 1000, 3600.0
+# Idle periods that are compared, and streams that make a counterexample small.
+_PERIODS, _SHRINK = 400_000, 1000
 # Of the kernels back from which the mails lead.
 _KERNELS = ("7.3", "6.12", "6.1")
 
@@ -49,6 +48,24 @@ class Task:
     words: tuple[str, str] | None
     where: str
     by_hand: bool = False
+
+
+@dataclass(frozen=True)
+class Effort:
+    """Bounds of a search.
+
+    Attributes:
+        streams: that it plays for harm, and as many for gain. Where time is no bound, findings do
+            not depend on how busy the machine is.
+        seconds: of CPU time: a quarter for the comparison, the rest for harm and for gain alike.
+        periods: idle periods that are compared.
+        seed: of all draws.
+    """
+
+    streams: float = 1e18
+    seconds: float = 1e9
+    periods: int = _PERIODS
+    seed: int = 1
 
 
 def histories(mails: Sequence[Patch]) -> History:
@@ -130,13 +147,12 @@ def key(one: Task, streams: int) -> str:
     return digest(["review", str(streams), one.governor, *parts, *texts, *words])
 
 
-def judge(one: Task, streams: int, periods: int = _PERIODS) -> dict[str, Any]:
+def judge(one: Task, effort: Effort) -> dict[str, Any]:
     """Return the findings on a change.
 
     Args:
         one: the change.
-        streams: that each search plays.
-        periods: idle periods that are compared.
+        effort: at most so much.
 
     Returns:
         What rating.rate() takes; where it could not be judged, "died" says why.
@@ -147,24 +163,25 @@ def judge(one: Task, streams: int, periods: int = _PERIODS) -> dict[str, Any]:
             for side, files in (("before", one.before), ("after", one.after))
         )
         try:
-            return _judge(words[0], words[1], folder, streams, periods)
+            return _judge(words[0], words[1], folder, effort)
         except UserError as error:
             return {"died": re.sub(r"/\S*/", "", error.message)}
 
 
-def _judge(before: str, after: str, folder: Path, streams: int, periods: int) -> dict[str, Any]:
+def _judge(before: str, after: str, folder: Path, effort: Effort) -> dict[str, Any]:
     found: dict[str, Any] = {"same": False, "harm": [], "gain": [], "died": "", "streams": 0,
                              "counterexample": None}  # fmt: skip
     with Confined(before, after, folder, lambda *_: None) as worker:
         try:
-            sweep = worker.ask(
-                "sweep", periods=periods, seed=1, seconds=_LONGEST_S, streams=_SHRINK
-            )
+            worker.ask("cpu_time")
+            sweep = worker.ask("sweep", periods=effort.periods, seed=effort.seed,
+                               seconds=effort.seconds / 4, streams=_SHRINK)  # fmt: skip
             found["periods"], found["differ"] = sweep["total"]["periods"], sweep["total"]["differ"]
             found["counterexample"] = sweep.get("spec")
             for kind in ("harm", "gain"):
-                told = worker.ask("hunt", gain=kind == "gain", seed=1, seconds=_LONGEST_S,
-                                  starts=sweep.get("starts", []), streams=streams)  # fmt: skip
+                told = worker.ask("hunt", gain=kind == "gain", seed=effort.seed,
+                                  seconds=effort.seconds * 3 / 8, starts=sweep.get("starts", []),
+                                  streams=effort.streams)  # fmt: skip
                 found[kind] = told["witnesses"]
                 found["streams"] += told["evaluations"]
         except Died as death:

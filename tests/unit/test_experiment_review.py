@@ -15,7 +15,7 @@ from cpuidle_lab.view.terminal import meter
 from experiments.cases.case import kernel_is_there
 from experiments.experiment import Request
 from experiments.memo import Memo
-from experiments.review import entry, row
+from experiments.review import entry, pairs, row
 from experiments.review.hand import Hand
 from experiments.review.known import GOOD, KNOWN, OPEN, SAME, Known
 from experiments.review.rating import DETECTED, NOT_JUDGED, PARTLY, UNJUDGEABLE, rate
@@ -98,7 +98,7 @@ def test_a_short_search_says_of_a_known_change(name: str, state: str) -> None:
     """
     assert machines.listed([machines.INTEL_IDLE, machines.DTS])
     (known,) = (one for one in KNOWN if one.name.startswith(name))
-    told = row.judge(row.task(known, [], {}), streams=60, periods=20_000)
+    told = row.judge(row.task(known, [], {}), row.Effort(streams=60, periods=20_000))
     assert not told["died"]
     assert rate(known, told) == state
 
@@ -117,18 +117,19 @@ def test_without_mails_rows_are_built_by_hand(
     """They are marked and count apart; a mail without such edits is not judged."""
     judged: list[row.Task] = []
 
-    def judge(one: row.Task, _: int) -> dict[str, Any]:
+    def judge(one: row.Task, _: row.Effort) -> dict[str, Any]:
         judged.append(one)
         return found(same=True, differ=0)
 
     named = {one.name.partition(" ")[0]: one for one in KNOWN}
     only = [named["#28"], named["#17"], named["#16"],
             Known("pair", "none", (SAME,), pair=("teo@6.1", "teo@6.1"))]  # fmt: skip
+    request = Request(mails=tmp_path / "none", only=["list"])
     monkeypatch.setattr(entry, "KNOWN", only)
     monkeypatch.setattr(entry, "judge", judge)
     monkeypatch.setattr(row, "sources", lambda _: "")
     with Memo(tmp_path / "memo.db") as memo:
-        result = entry.EXPERIMENT.measure(Request(mails=tmp_path / "none"), memo, meter)
+        result = entry.EXPERIMENT.measure(request, memo, meter)
     assert [one.judged for one in result.rows] == [DETECTED, NOT_JUDGED, UNJUDGEABLE, DETECTED]
     assert "--mails" in result.rows[1].note and "stand-in" in result.rows[2].note
     assert [one.by_hand for one in judged] == [True, False]
@@ -141,3 +142,40 @@ def test_without_mails_rows_are_built_by_hand(
 def test_the_number_of_streams_is_checked() -> None:
     with pytest.raises(UserError, match="is no number"):
         entry.EXPERIMENT.refusals(Request(chosen={"streams": "many"}))
+
+
+def test_the_budget_of_pairs_is_checked() -> None:
+    with pytest.raises(UserError, match="is no number of seconds"):
+        entry.EXPERIMENT.refusals(Request(chosen={"budget": "long"}))
+
+
+@needs_sources
+def test_pairs_of_versions_count_the_same_sources_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The part alone leaves the known changes out of the page."""
+    searched: list[tuple[row.Task, row.Effort]] = []
+
+    def judge(one: row.Task, effort: row.Effort) -> dict[str, Any]:
+        searched.append((one, effort))
+        return found(harm=[WITNESS], streams=1234)
+
+    texts = {"6.1": "old", "6.12": "middle", "7.2": "new", "7.3": "new"}
+    monkeypatch.setattr(bases, "files_of", lambda kernel, _: dict.fromkeys(
+        ("menu.c", "teo.c"), texts[kernel]))  # fmt: skip
+    monkeypatch.setattr(pairs, "judge", judge)
+    monkeypatch.setattr(row, "sources", lambda _: "")
+    request = Request(only=[pairs.PART], chosen={"budget": "2m"})
+    with Memo(tmp_path / "memo.db") as memo:
+        result = entry.EXPERIMENT.measure(request, memo, meter)
+    words = [one.words for one, _ in searched]
+    assert sorted(filter(None, words)) == sorted(
+        (f"{name}@{a}", "wteo" if b == "wteo" else f"{name}@{b}")
+        for name in ("menu", "teo")
+        for a, b in (("6.1", "6.12"), ("6.1", "7.3"), ("6.12", "7.3"), ("7.3", "wteo"))
+    )
+    assert {effort.seconds for _, effort in searched} == {120} and not result.rows
+    page = result.page.replace("\n", " ")
+    assert "The sources of menu of 7.2 and 7.3 and of teo of 7.2 and 7.3 are the same" in page
+    assert "| teo@6.12, teo@7.3 | exit latency | none | 1 | 1,234 |" in page
+    assert "Not measured." in page and "{{" not in page.replace("{{command}}", "")
