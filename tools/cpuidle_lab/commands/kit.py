@@ -72,13 +72,14 @@ def _read(args: argparse.Namespace) -> int:
 
 
 def _make(args: argparse.Namespace) -> int:
+    from cpuidle_lab.host.loading import module
     from cpuidle_lab.host.machine import Host
     from cpuidle_lab.kit import archive, gather
 
     foreign = unless_forced(marked(archive.MARK), args.force)
     check(args.output, foreign)
     machine = Host()
-    with scratch() as folder, gather.module(machine):
+    with scratch() as folder, module(machine):
         place = folder / "kit"
         place.mkdir()
         plan = gather.steps(args.duration, machine.governors())

@@ -5,17 +5,14 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from cpuidle_lab.base.cache import TOP
-from cpuidle_lab.host.machine import Host
 
 # The governors of a comparison on the machine, those that it has.
 GOVERNORS = ("menu", "teo", "teo_ng", "wteo")
-_MODULE = "cpuidle_lab"
 
 RECORDING = "trace.dat"
 # The command that makes the figures of the recording.
@@ -123,21 +120,3 @@ def gather(
         text = comparison.read_text(encoding="utf-8")
         comparison.write_text(_COMMAND_LINE.sub(r'\1""', text), encoding="utf-8")
     return missing
-
-
-@contextmanager
-def module(machine: Host, load: bool = True) -> Iterator[None]:
-    """Load the module for the comparison if it can be, and unload it again."""
-    loaded = load and machine.module_version() is None and _modprobe(_MODULE)
-    try:
-        yield
-    finally:
-        if loaded:
-            _modprobe("--remove", _MODULE)
-
-
-def _modprobe(*words: str) -> bool:
-    try:
-        return not subprocess.run(["modprobe", *words], capture_output=True, check=False).returncode
-    except OSError:
-        return False

@@ -11,8 +11,8 @@ from cpuidle_lab.ab.session import Plan, check, measure
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.base.files import scratch
 from cpuidle_lab.base.settings import Setting
+from cpuidle_lab.host.loading import module
 from cpuidle_lab.host.machine import Host
-from cpuidle_lab.kit.gather import module
 from cpuidle_lab.review import modules
 from cpuidle_lab.review.booted import OF_MACHINE, SIZE, LabChange, turn_of
 
