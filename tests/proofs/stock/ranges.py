@@ -114,9 +114,9 @@ class Slice:
         kept = self._kept[cpu]
         yield {name: kept[name] for name in names or kept}
 
-    def rows(self, _table: str, cpu: int) -> int:
-        """Return the number of intervals of a CPU."""
-        return len(self._kept[cpu]["flags"])
+    def rows(self, _table: str, cpu: int | None = None) -> int:
+        """Return the number of intervals of one CPU or of all."""
+        return sum(len(kept["flags"]) for of, kept in self._kept.items() if cpu in (None, of))
 
 
 def _frame(recording: Part | Slice, spec: str) -> tuple[float, pl.DataFrame]:
