@@ -50,7 +50,8 @@ def trace(order: str = "<") -> Trace:
         made.add(cpu, 1000 * n + 1, "switch", prev_comm="secret-a", next_comm="kworker/0:secr",
                  prev_pid=7, next_pid=7 + n)  # fmt: skip
         made.add(cpu, 1000 * n + 2, "exec", filename="/home/secret/bin", pid=n)
-    made.add(0, 500_000, "irq", irq=4, name="arch_timer")
+    for cpu in (0, 1):
+        made.add(cpu, 500_000, "irq", irq=4, name="arch_timer")
     made.add(0, 600_000, "hint", comm="secret-hint", pid=77, limit_ns=5)
     for n, line in enumerate((MACHINE, KERNEL, ENERGY, "phase governor=menu workload=secret-w",
                               "phase end", "a secret of another program",
