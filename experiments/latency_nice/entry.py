@@ -155,24 +155,24 @@ CPUs. Power is modelled, of the CPUs alone. A wake-up is late by the lab's turns
 ([lab](../lab.md)). The module tells no scheduler which value above 0 a task has, so 1 packs as 19
 does. TPCC and Jankbench are not run: wakebench stands for them."""
 _MEANING = """\
-On the light load packing saves power, as the slides say: 25 % of the CPUs' time is in deep states
-in place of 3.5 %, and power falls by 15 %. The price is the sensitive tasks' p99 of 10 ms, for a
-CPU that is left alone takes 2 to 10 ms to wake up. Under stock it is 7 ms, and 0.2 ms in two of
-five seeds. Together with placement by exit latency (`pack+exit`) p99 is 0.2 ms, at 18 % less power
-than stock. Packing without hints (`pack-all`) saves 32 %, at a p99 of 9 ms.
+On the light load packing saves power, as the slides say: 24 % of the CPUs' time is in deep states
+in place of 2.1 %, and power falls by 14 %. The price is the sensitive tasks' p99 of 10 ms, for a
+CPU that is left alone takes 2 to 10 ms to wake up. Under stock it is 0.2 ms. Together with
+placement by exit latency (`pack+exit`) p99 is 0.2 ms, too, at 18 % less power than stock. Packing
+without hints (`pack-all`) saves 32 %, at a p99 of 9 ms.
 
 Placement by exit latency alone has a p99 of 0.2 ms, too, and saves 5 %. Most of that is due to
-sched_ext: `plain` has the same p99. What the exit latency adds on the light load is a p50 of 28 us
-in place of 108, and 3 % less power. On the heavy load it adds nothing.
+sched_ext: `plain` has the same p99. What the exit latency adds on the light load is a p50 of 27 us
+in place of 107, and 3 % less power. On the heavy load it adds nothing.
 
-Important tasks do not gain: the lab has no turbo. They lose 2 % on the light load, where small
+Important tasks do not gain: the lab has no turbo. They lose 3 % on the light load, where small
 tasks share their CPUs. On the heavy load no CPU is left alone for long enough, so nothing sleeps
 deep; that contradicts the slides.
 
 An idle CPU for sensitive tasks is a gain on the heavy load alone: p99 falls to 7 % of that of
 `pack-all`. On the light load the idle CPU sleeps deep, and p99 stays at 10 ms. The shorter search
-gains on the light load in some seeds, where it meets fewer CPUs that sleep deep. On the heavy one
-it loses 4 %. A search of 8 CPUs is short; the slides had up to 24.
+gains on the light load in most seeds, where it meets fewer CPUs that sleep deep. On the heavy one
+it loses 1 %. A search of 8 CPUs is short; the slides had up to 24.
 
 Read the ratios with care. A cell is two virtual seconds, so a p99 is of at most 1,300 wake-ups, and
 a few exits from the deepest state, of 10 ms each, decide it. The spreads on the light load say
