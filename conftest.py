@@ -152,13 +152,13 @@ class Record:
         self.config = config
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        """Add a part of a test: a failure stays, and a part that passed hides no skip."""
+        """Add a part of a test: a failure stays; one that was interrupted has no verdict."""
         if not getattr(report, "is_long", False):
             return
         test = report.nodeid
         self.config.stash[SECONDS][test] += report.duration
         verdicts = self.config.stash[VERDICTS]
-        if report.outcome != "passed" or test not in verdicts:
+        if report.outcome != "passed" or (report.when == "call" and test not in verdicts):
             is_late = report.outcome == "skipped" and LATE in str(report.longrepr)
             verdicts[test] = "late" if is_late else report.outcome
 

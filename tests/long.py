@@ -76,13 +76,13 @@ def commit() -> str:
 
 
 def rows_of(seconds: Mapping[str, float], verdicts: Mapping[str, str]) -> list[Row]:
-    """Return the rows of tests that ran now."""
+    """Return the rows of tests that ran now, to their end."""
     now = commit()
     today = date.today().isoformat()
     return [
         Row(test, verdicts[test], round(seconds[test], 1), now, today)
         for test in seconds
-        if verdicts[test] != "late"
+        if verdicts.get(test, "late") != "late"
     ]
 
 

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
 """The slices of the long tests: each test has its turn, and none of them is too long."""
 
+from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+from conftest import SECONDS, VERDICTS, Record
 from tests import long
 
 TESTS = [f"tests/lab/test_{chr(97 + n % 26)}{n}.py::test_it" for n in range(60)]
@@ -47,6 +51,31 @@ def test_no_test_is_chosen_that_is_too_long_or_has_never_run() -> None:
     for number in range(40):
         chosen = long.choose(tests, record, number, ["tests/lab/test_bpf.py"])
         assert not {new, slow} & set(chosen)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "verdict"),
+    [
+        ({"setup": "passed"}, None),  # and a signal came
+        ({"setup": "passed", "call": "passed", "teardown": "passed"}, "passed"),
+        ({"setup": "passed", "call": "skipped", "teardown": "passed"}, "skipped"),
+        ({"setup": "passed", "call": "passed", "teardown": "failed"}, "failed"),
+        ({"setup": "failed", "teardown": "passed"}, "failed"),
+    ],
+)
+def test_a_test_that_did_not_end_has_no_verdict(
+    outcomes: dict[str, str], verdict: str | None
+) -> None:
+    config = SimpleNamespace(stash={SECONDS: Counter[str](), VERDICTS: {}})
+    record = Record(cast(pytest.Config, config))
+    for when, outcome in outcomes.items():
+        record.pytest_runtest_logreport(
+            SimpleNamespace(
+                is_long=True, nodeid="t", duration=1.0, when=when, outcome=outcome, longrepr=""
+            )
+        )
+    rows = long.rows_of(config.stash[SECONDS], config.stash[VERDICTS])
+    assert [row.verdict for row in rows] == ([verdict] if verdict else [])
 
 
 def test_the_record_keeps_rows_of_other_tests(tmp_path: Path) -> None:
