@@ -176,3 +176,16 @@ def test_an_interval_without_periods_is_a_sentence(tmp_path: Path) -> None:
     frame.with_columns(periods=none).write_parquet(table)
     with pytest.raises(UserError, match="'interval' has one without idle periods"):
         recorded.outcome(recording)
+
+
+def test_a_cpu_without_a_state_table_is_a_sentence(tmp_path: Path) -> None:
+    trace_ = Trace()
+    add(trace_, 0, session([1000 * US] * 4, 1, keep=False), free=True)
+    recording = made(trace_, tmp_path)
+    assert recorded.outcome(recording).intervals
+    recording.state_tables = {}
+    with pytest.raises(UserError, match="the idle states of CPU 0 are unknown"):
+        recorded.outcome(recording)
+    recording.cpus = []
+    with pytest.raises(UserError, match="no CPU whose idle states are known"):
+        recorded.outcome(recording)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -310,14 +311,18 @@ def length_of(length_class: int) -> float:
     return float((1 << high) * (1 + low / 4))
 
 
-def _table_of(recording: Recording, cpu: int) -> StateTable:
-    table = recording.state_tables.get(cpu)
+def table_of(path: Path, state_tables: Mapping[int, StateTable], cpu: int) -> StateTable:
+    """Return the state table of a CPU.
+
+    Raises:
+        UserError: it is unknown, or no governor can be played on it.
+    """
+    table = state_tables.get(cpu)
     if table is None:
         raise UserError(
-            f"{recording.path}: the idle states of CPU {cpu} are unknown, so nothing can be "
-            "replayed on it"
+            f"{path}: the idle states of CPU {cpu} are unknown, so nothing can be replayed on it"
         )
-    check_table(str(recording.path), table)
+    check_table(str(path), table)
     return table
 
 
@@ -356,7 +361,7 @@ def _play_cpu(
     each: Each | None,
     progress: Progress | None,
 ) -> tuple[ctypes.Structure, StateTable]:
-    table = _table_of(recording, cpu)
+    table = table_of(recording.path, recording.state_tables, cpu)
     first = 0
     with Run(governor, table, settings, cpu) as run:
         for chunk in _intervals(recording, cpu):

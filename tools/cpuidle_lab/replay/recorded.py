@@ -21,8 +21,8 @@ from cpuidle_lab.replay.engine import (
     Each,
     Outcome,
     Run,
-    check_table,
     fitting,
+    table_of,
 )
 from cpuidle_lab.replay.library import governor
 from cpuidle_lab.states.table import StateTable
@@ -147,11 +147,12 @@ def outcome(recording: Source, *, choices: bool = False, each: Each | None = Non
     Raises:
         UserError: it contradicts itself.
     """
-    state_tables = recording.state_tables.values()
-    found = Outcome(RECORDED, max(state_tables, key=lambda table: table.count))
-    for cpu in recording.cpus:
-        table = recording.state_tables[cpu]
-        check_table(str(recording.path), table)
+    state_tables = recording.state_tables
+    tables = {cpu: table_of(recording.path, state_tables, cpu) for cpu in recording.cpus}
+    if not state_tables:
+        raise UserError(f"{recording.path}: has no CPU whose idle states are known")
+    found = Outcome(RECORDED, max(state_tables.values(), key=lambda table: table.count))
+    for cpu, table in tables.items():
         with Judge(table) as judge:
             judged = []
             first = 0
