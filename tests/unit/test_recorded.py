@@ -157,19 +157,21 @@ def test_parts_make_no_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert pieces.cost_pj == pytest.approx(whole.cost_pj, rel=1e-12)
 
 
-def test_missing_periods_are_a_sentence(tmp_path: Path) -> None:
+def four_intervals(tmp_path: Path) -> co.Recording:
     trace_ = Trace()
     add(trace_, 0, session([1000 * US] * 4, 1, keep=False), free=True)
-    recording = made(trace_, tmp_path)
+    return made(trace_, tmp_path)
+
+
+def test_missing_periods_are_a_sentence(tmp_path: Path) -> None:
+    recording = four_intervals(tmp_path)
     recording.parts["period"] = []
     with pytest.raises(UserError, match="'period' lacks some of what its intervals hold"):
         recorded.outcome(recording)
 
 
 def test_an_interval_without_periods_is_a_sentence(tmp_path: Path) -> None:
-    trace_ = Trace()
-    add(trace_, 0, session([1000 * US] * 4, 1, keep=False), free=True)
-    recording = made(trace_, tmp_path)
+    recording = four_intervals(tmp_path)
     table = recording.path / "interval/00000.parquet"
     frame = pl.read_parquet(table)
     none = pl.lit(0, frame.schema["periods"])
@@ -179,9 +181,7 @@ def test_an_interval_without_periods_is_a_sentence(tmp_path: Path) -> None:
 
 
 def test_a_cpu_without_a_state_table_is_a_sentence(tmp_path: Path) -> None:
-    trace_ = Trace()
-    add(trace_, 0, session([1000 * US] * 4, 1, keep=False), free=True)
-    recording = made(trace_, tmp_path)
+    recording = four_intervals(tmp_path)
     assert recorded.outcome(recording).intervals
     recording.state_tables = {}
     with pytest.raises(UserError, match="the idle states of CPU 0 are unknown"):
