@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
 """`cpuidle-lab experiment domains`."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from statistics import mean
 from tempfile import TemporaryDirectory
+
+import numpy as np
+import polars as pl
 
 from cpuidle_lab.base.cache import digest
 from cpuidle_lab.base.progress import Meter
@@ -16,10 +19,24 @@ from cpuidle_lab.evidence.tables import Cell, Section, Table
 from cpuidle_lab.recording import state_tables, synth
 from cpuidle_lab.replay.candidates import MAINLINE, candidate
 from cpuidle_lab.states import costs, domain_files, domains
-from experiments.domains import machines, neighbours
+from experiments import boots
+from experiments.domains import bound, machines, neighbours, programs
 from experiments.domains.machines import ARRANGEMENTS, HZ, LAWS, MIXED, TREES
-from experiments.experiment import ORIGINAL, QUICK, Findings, Job, Request, Row, run_jobs
+from experiments.experiment import (
+    NOT_BOOTED,
+    ORIGINAL,
+    QUICK,
+    Findings,
+    Job,
+    Request,
+    Row,
+    run_jobs,
+)
 from experiments.memo import Memo, sources
+
+# Bounds on causal policies: whether the neighbours are foreseen, or known on the mean.
+BOUNDS = {"bound, neighbours on the mean": False, "bound, neighbours foreseen": True}
+INDEPENDENT = "independent"
 
 # Intervals of each CPU.
 COUNTS = {QUICK: 500, ORIGINAL: 20_000}
@@ -33,7 +50,9 @@ KNOWING, LAST_MAN = "wteo, neighbours known", "wteo, cpu_power_down_ok"
 # Energy that the policy has to save on two trees, and may cost on no machine, %.
 _PAYS, _HARM = 5.0, 2.0
 
-_CODE = (machines, neighbours, replayed, joint, account, costs, domains, domain_files)
+_CODE = (
+    bound, machines, neighbours, programs, replayed, joint, account, costs, domains, domain_files,
+)  # fmt: skip
 
 Figures = dict[str, list[float]]
 
@@ -44,7 +63,7 @@ def cells() -> list[tuple[str, str]]:
 
 
 def play(tree: str, law: str, arrangement: str, count: int, seed: int) -> Figures:
-    """Return regret, own part and neighbours' part of each governor, %.
+    """Return regret, own part and neighbours' part of each governor, %, and of the bounds.
 
     Raises:
         UserError: a figure contradicts itself.
@@ -53,12 +72,45 @@ def play(tree: str, law: str, arrangement: str, count: int, seed: int) -> Figure
         path = Path(folder) / "recording"
         machines.write(tree, law, arrangement, count, seed, path)
         found = replayed.replay(path, tree, [candidate(name) for name in GOVERNORS])
-    rows = [*found.rows, *_beside(found)]
-    told = {row.label: found.regret(row) for row in rows}
-    # A machine on which the joint oracle is a bound, or a rule is broken, gives no figure.
+    figures = _told(found)
+    if figures and arrangement == INDEPENDENT:
+        frames = machines.frames(state_tables.find(TREES[tree], HZ), law, arrangement, count, seed)
+        figures |= _bounds(found, dict(enumerate(frames)))
+    return figures
+
+
+def play_recording(path: Path, tree: str) -> Figures:
+    """Return what play() does of a recording, but no bounds.
+
+    Raises:
+        UserError: it cannot be replayed, or a figure contradicts itself.
+    """
+    return _told(replayed.replay(path, tree, [candidate(name) for name in GOVERNORS]))
+
+
+def _told(found: replayed.Replayed) -> Figures:
+    """Return the figures of all rows; none where the joint oracle is a bound, or a rule broken."""
     if not found.joint.is_exact or found.broken:
         return {}
+    rows = [*found.rows, *_beside(found)]
+    told = {row.label: found.regret(row) for row in rows}
     return {label: list(regret) for label, regret in told.items() if regret}
+
+
+def _bounds(found: replayed.Replayed, frames: Mapping[int, pl.DataFrame]) -> Figures:
+    """Return the regret of the bounds on causal policies, %; the joint oracle bounds, too."""
+    timers = {}
+    for cpu, each in found.intervals.items():
+        place = np.searchsorted(frames[cpu]["start_ns"].to_numpy(), each.start_ns)
+        timers[cpu] = frames[cpu]["timer_ns"].to_numpy()[place]
+    up_pj = bound.up_pj(found.tree, found.intervals)
+    told = {}
+    for label, foreseen in BOUNDS.items():
+        least_pj = up_pj + bound.least_pj(
+            found.tree, found.source.state_tables, found.intervals, timers, foreseen
+        )
+        told[label] = [max(0.0, 100 * (least_pj / found.joint.cost_pj - 1)), 0.0, 0.0]
+    return told
 
 
 def _beside(found: replayed.Replayed) -> list[replayed.Row]:
@@ -74,10 +126,15 @@ def _beside(found: replayed.Replayed) -> list[replayed.Row]:
     ]
 
 
+def _files() -> list[Path]:
+    """Return what figures depend on, beside governors and streams."""
+    code = [Path(str(module.__file__)) for module in _CODE]
+    return [*code, machines.MT8196, *sorted(domain_files.TREES.glob("*.yaml"))]
+
+
 def _key(*parts: object) -> str:
-    code = [Path(str(module.__file__)).read_bytes() for module in _CODE] + [synth.code()]
-    trees = [path.read_bytes() for path in sorted(domain_files.TREES.glob("*.yaml"))]
-    return digest(["domains", *map(repr, parts), *map(sources, GOVERNORS), *code, *trees])
+    code = [path.read_bytes() for path in _files()]
+    return digest(["domains", *map(repr, parts), *map(sources, GOVERNORS), *code, synth.code()])
 
 
 class Domains:
@@ -93,11 +150,11 @@ class Domains:
         "the neighbours can save a governor that predicts its own CPU well. And how much of a "
         "governor's loss is its own error?"
     )
-    in_lab = False
+    in_lab = True
 
-    def refusals(self, _: Request) -> list[str]:
-        """Return nothing: the trees and tables come along."""
-        return []
+    def refusals(self, request: Request) -> list[str]:
+        """Return why the lab cannot be booted; the trees and tables come along."""
+        return boots.refusals(request)
 
     def measure(self, request: Request, memo: Memo, meter: Meter) -> Findings:
         """Replay the governors on each machine."""
@@ -128,9 +185,16 @@ class Domains:
                 for seed in range(1, request.seeds + 1)
             ]
             result.rows.append(Row(f"{tree}: saved by knowing them", ours=saved, unit="%"))
-        result.sections = [_rooms(found), _policies(found), _governors(found)]
+        result.sections = [_rooms(found), _bound(found), _policies(found), _governors(found)]
         if left := len(jobs) - len(found):
             result.sections[0].tables[0] = _noted(result.sections[0].tables[0], left, len(jobs))
+        governors = [sources(name) for name in GOVERNORS]
+        recorded = programs.measure(request, play_recording, _files(), governors, memo, meter)
+        result.sources |= boots.sources([Path(str(programs.__file__))])
+        if recorded:
+            result.sections.append(_programs(recorded))
+        else:
+            result.rows.append(Row("programs", note=NOT_BOOTED))
         return result
 
 
@@ -219,6 +283,45 @@ def _rooms(found: Found) -> Section:
     return section
 
 
+def _bound(found: Found) -> Section:
+    rows: list[list[Cell]] = []
+    mean_label, foreseen = BOUNDS
+    beyond = 0
+    for tree in TREES:
+        own, *bounds = (_of(found, tree, name, 0, how=INDEPENDENT)
+                        for name in (BASE, mean_label, foreseen))  # fmt: skip
+        gains = [100 * (1 - (100 + low) / (100 + high)) for low, high in zip(bounds[1], own,
+                 strict=True)]  # fmt: skip
+        beyond += sum(gain < 0 for gain in gains)
+        rows.append([tree, _mean(own), *map(_mean, bounds), _mean(gains), _worst(gains)])
+    heads = ("tree", BASE, *BOUNDS, "gain of wteo at most", "on one machine")
+    note = (
+        "Regret of the machine against the joint oracle, %, means over laws and seeds of CPUs that "
+        "are independent; the gain is of the machine's energy, %. A bound has the past of the CPU "
+        "itself by one context alone. wteo has more of it, and is below the bound on "
+        f"{beyond} of {sum(len(_of(found, tree, BASE, 0, how=INDEPENDENT)) for tree in TREES)}."
+    )
+    section = Section("bound", "A bound on causal policies")
+    section.tables.append(Table("Least energy by the past of each CPU, %", heads, rows, 1, note))
+    return section
+
+
+def _programs(found: Mapping[programs.Program, Figures]) -> Section:
+    shown = (*MAINLINE, BASE, KNOWING)
+    rows: list[list[Cell]] = [
+        [*one, figures[replayed.OWN][2], *(figures[label][0] for label in shown)]
+        for one, figures in found.items()
+    ]
+    heads = ("tree", "program", "lost by not knowing the neighbours", *shown)
+    note = (
+        f"Recorded once in the lab under {programs.RECORDER}, with {machines.CPUS} CPUs and the "
+        "idle states of the tree. Regret of the machine against the joint oracle, %."
+    )
+    section = Section("programs", "Programs")
+    section.tables.append(Table("Programs on four CPUs, %", heads, rows, 1, note))
+    return section
+
+
 def _governors(found: Found) -> Section:
     rows: list[list[Cell]] = []
     for tree in TREES:
@@ -239,11 +342,12 @@ def _governors(found: Found) -> Section:
 
 _SAME = "The limit is that of the reviewers: each governor sees its own CPU."
 _DIFFERS = """\
-The machines have four CPUs and synthetic intervals. Their ends are as drawn: the exit latency of a
-domain delays nothing, and CPUs do not wake each other. MT8196 is left out, since its idle states
-are known from a dump alone. Powers are modelled, as each tree says. The policy that knows its
-neighbours is tried in replay, over wteo's choices. Ends of intervals, ticks and what wteo learns
-stay as they were. It is no governor, so instructions and cache lines were not counted."""
+The machines have four CPUs and synthetic intervals; the last table has programs. Their ends are as
+drawn: the exit latency of a domain delays nothing, and CPUs do not wake each other. Of an MT8196
+the four little cores are there, whose idle states a public report has. Powers are modelled, as each
+tree says. The policy that knows its neighbours is tried in replay, over wteo's choices. Ends of
+intervals, ticks and what wteo learns stay as they were. It is no governor, so instructions and
+cache lines were not counted."""
 _MEANING = """\
 **Where there is room.** A domain that the hardware enters although the stay is too short makes the
 choices of CPUs depend on each other. There the joint oracle keeps a CPU shallow while a neighbour

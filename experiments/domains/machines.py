@@ -15,11 +15,16 @@ from cpuidle_lab.states.table import StateTable
 CPUS = 4
 HZ = 250
 
+# Idle states of the little cores, as sysfs shows them: "Regression in TEO cpuidle governor between
+# 6.6 and 6.12", linux-pm, November 2025.
+MT8196 = Path(__file__).parent / "mt8196.yaml"
+
 # Trees that come along, each with the idle states of a machine that it fits.
 TREES: Mapping[str, str] = {
     "xeon": "spr",
     "ecore-modules": "pepc:srf2",
     "client": "skl",
+    "mt8196": str(MT8196),
     "zen2-server": "pepc:rome0",
     "power9-smt4": "power9",
 }

@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 
 from cpuidle_lab.domains.account import Stays
-from cpuidle_lab.domains.joint import intervals_of
+from cpuidle_lab.domains.joint import Intervals, intervals_of
 from cpuidle_lab.domains.replayed import OWN
 from cpuidle_lab.recording import state_tables
 from cpuidle_lab.states import domain_files
 from cpuidle_lab.states.domains import grow
-from experiments.domains import entry, machines, neighbours
+from experiments.domains import bound, entry, machines, neighbours, programs
 from tests.proofs.trees.run import judge
 
 
@@ -42,9 +42,9 @@ def test_cpus_of_unlike_laws_differ() -> None:
 
 def test_the_parts_of_a_regret_sum_to_it_and_the_oracle_has_no_own_part() -> None:
     found = entry.play("xeon", "poisson-1ms", "independent", 150, 1)
-    assert set(found) == {*entry.GOVERNORS, OWN, entry.KNOWING, entry.LAST_MAN}
+    assert set(found) == {*entry.GOVERNORS, OWN, entry.KNOWING, entry.LAST_MAN, *entry.BOUNDS}
     for label, (regret, own, others) in found.items():
-        assert regret == pytest.approx(own + others)
+        assert label in entry.BOUNDS or regret == pytest.approx(own + others)
         assert regret >= 0 or label == entry.LAST_MAN
     assert found[OWN][1] == pytest.approx(0) and found[OWN][2] > 5
 
@@ -95,3 +95,63 @@ def test_chances_are_of_wake_ups_before_the_timer() -> None:
         past.learn(1_000_000, by_timer=False)
     chance = past.sleeps_on(0)
     assert chance[np.searchsorted(neighbours._GRID, 500_000)] == 1 and chance[-1] < 0.1
+
+
+def _naive(windows: bound._Windows, begin_ns: int, end_ns: int) -> list[float]:
+    """Return the saving of each level, window by window."""
+    total = [0.0] * len(windows.power_mw)
+    for a, b in zip(windows.begin_ns, windows.end_ns, strict=True):
+        length = min(b, end_ns) - max(a, begin_ns)
+        if length > 0:
+            each = windows.power_mw * length - windows.entry_pj
+            for level in range(len(total)):
+                total[level] += windows.share * max(0.0, *each[: level + 1])
+    return total
+
+
+def test_the_saving_of_an_interval_is_that_of_the_windows_in_it() -> None:
+    random = np.random.default_rng(59)
+    edges = np.sort(random.choice(10_000, 60, replace=False)).reshape(-1, 2)
+    windows = bound._Windows(
+        edges[:, 0], edges[:, 1], np.array([0.0, 2.0, 3.0]), np.array([0.0, 80.0, 300.0]), 0.25
+    )
+    begins = random.integers(0, 9000, 40)
+    ends = np.sort(begins[:, None] + random.integers(1, 4000, (40, 7)), axis=1)
+    found = windows.saving(begins, ends)
+    for row, begin in enumerate(begins):
+        for column, end in enumerate(ends[row]):
+            assert found[:, row, column] == pytest.approx(_naive(windows, begin, end))
+
+
+def test_times_in_which_all_are_idle_end_at_each_wake_up() -> None:
+    zero = np.zeros((2, 1))
+    one = Intervals(np.array([0, 20]), np.array([20, 50]), zero)
+    other = Intervals(np.array([10, 45]), np.array([40, 60]), zero)
+    begin, end = bound._together([one, other])
+    assert list(zip(begin.tolist(), end.tolist(), strict=True)) == [(10, 20), (20, 40), (45, 50)]
+
+
+def test_a_timer_tells_only_that_nothing_came_before() -> None:
+    lengths = np.array([100, 200, 200, 400])
+    found, chance = bound._chances(lengths, np.array([False, True, False, True]))
+    # Of four one ends at 100, of three one at 200; nothing tells of later.
+    assert found[:-1].tolist() == [100, 200]
+    assert chance.tolist() == pytest.approx([0.25, 0.25, 0.5])
+
+
+@pytest.mark.parametrize("tree", machines.TREES)
+def test_no_governor_is_below_the_bound_where_intervals_have_no_memory(tree: str) -> None:
+    found = entry.play(tree, "poisson-1ms", entry.INDEPENDENT, 300, 1)
+    for label in entry.BOUNDS:
+        assert 0 <= found[label][0] <= min(found[name][0] for name in entry.GOVERNORS) + 0.1
+
+
+def test_a_cpu_that_knows_its_timers_reaches_the_oracle() -> None:
+    found = entry.play("client", "timers-mixed", entry.INDEPENDENT, 150, 1)
+    assert found["bound, neighbours foreseen"][0] == pytest.approx(0, abs=0.05)
+
+
+def test_each_program_boots_once_on_each_tree() -> None:
+    assert len(programs.plan()) == len(machines.TREES) * len(programs.SECONDS)
+    run = programs.boot("mt8196", "hackbench-pipe")
+    assert run.cpus == machines.CPUS and "clusteroff-l:434:6710" in run.script
