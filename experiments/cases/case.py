@@ -323,7 +323,8 @@ def _section(
             for row, (cell, where, found) in zip(rows, shown, strict=True)
         ]
         section.tables.append(Table("Further figures, medians of the seeds", heads, cells, 2))
-    if out := lab.left_out(case):
+    booted = {cell.label or cell.governor for cell, where, _ in shown if where}
+    if out := [one for one in lab.left_out(case) if one[0] not in booted]:
         section.tables.append(Table("Not in the lab", ("governor", "why"), out))
     return section
 

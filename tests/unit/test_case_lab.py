@@ -20,9 +20,9 @@ from cpuidle_lab.states import linux_source
 from cpuidle_lab.view.terminal import meter
 from experiments import boots
 from experiments.cases import lab, schema
-from experiments.cases.case import FOLDER, IN_LAB, Case, stream_of
+from experiments.cases.case import FOLDER, IN_LAB, Case, _row, _section, stream_of
 from experiments.cases.figures import Played
-from experiments.cases.schema import Description
+from experiments.cases.schema import Cell, Description
 from experiments.experiment import NOT_BOOTED, Findings, Request
 from experiments.memo import Memo
 from tests.unit import small_case
@@ -326,3 +326,15 @@ def test_a_boot_loads_the_governors_that_its_cells_need() -> None:
     without = [n for n, cell in enumerate(case.cells) if cell.governor.endswith("@6.1")]
     (old, *_) = lab.plan(case, 1, without)
     assert old.run.changes == {} and not set(old.cells) & set(without)
+
+
+def test_a_cell_of_a_tree_that_was_booted_is_not_called_left_out() -> None:
+    discarding = replace(described("discarding"), also=())
+    cell = discarding.cells[0]
+    assert "@with-it" in cell.governor
+    for wheres, left in (([""], True), (["", IN_LAB], False)):
+        shown: list[tuple[Cell, str, str]] = [(cell, where, "no figure") for where in wheres]
+        rows = [_row(discarding, cell, "no figure", where) for where in wheres]
+        section = _section(discarding, rows, shown)
+        told = [row[0] for table in section.tables for row in table.rows]
+        assert (cell.governor in told) == left
