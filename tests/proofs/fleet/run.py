@@ -3,14 +3,15 @@
 
 Recordings are made by `synth`, one in fifty is damaged. Three runs replay them: one undisturbed
 with two workers, one of whose workers one is killed in the middle, and two single processes without
-dask. Efficiency is the share of tasks in the CPU time of the undisturbed run. Both times are of one
-run, since on a busy machine the same work takes other times in another.
+dask. Efficiency is the CPU time of these by that of the undisturbed run. They run before and after
+it, and their mean counts, since a busy machine takes other times for the same work by the minute.
 """
 
 import argparse
 import json
 import tempfile
 from pathlib import Path
+from statistics import mean
 
 from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import FAILURE
@@ -33,10 +34,12 @@ EXAMPLES = {
 }
 
 
-def verdicts(calm: measure.Run, killed: measure.Run, damaged: int) -> list[Verdict]:
+def verdicts(
+    calm: measure.Run, killed: measure.Run, single_s: float, damaged: int
+) -> list[Verdict]:
     """Judge the runs."""
     found = json.loads(calm.answers)
-    efficiency = calm.useful_s / calm.cpu_s
+    efficiency = single_s / calm.cpu_s
     growth = calm.late_bytes / calm.early_bytes if calm.early_bytes else float("inf")
     return [
         verdict(killed.kills == 1, "a worker is killed in the middle", f"{killed.kills} killed"),
@@ -69,11 +72,13 @@ def run(args: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix=".scratch-", dir=FOLDER) as scratch:
         folder = Path(scratch)
         damaged = measure.make(folder / "in", count, length, meter)
-        single_s = measure.single(folder / "in", folder / "single")
+        singles_s = [measure.single(folder / "in", folder / "before")]
         calm = measure.fleet(folder / "in", folder / "calm", count, kill=False)
+        singles_s.append(measure.single(folder / "in", folder / "after"))
         killed = measure.fleet(folder / "in", folder / "killed", count, kill=True)
-    judged = verdicts(calm, killed, damaged)
-    cpu = {"two single processes": single_s, "fleet": calm.cpu_s, "its tasks": calm.useful_s,
+    judged = verdicts(calm, killed, mean(singles_s), damaged)
+    cpu = {"two single processes, before": singles_s[0], "two single processes, after":
+           singles_s[1], "fleet": calm.cpu_s, "its tasks": calm.useful_s,
            "fleet, one killed": killed.cpu_s}  # fmt: skip
     good = count - damaged
     intervals = good * length * len(measure.GOVERNORS)
