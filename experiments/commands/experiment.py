@@ -103,10 +103,9 @@ def _trees(words: Sequence[str]) -> dict[str, Path]:
         label, equals, path = word.partition("=")
         if not equals:
             label, path = Path(word).name, word
-        folder = Path(path).expanduser()
-        if not label or not folder.is_dir():
-            raise UserError(f"--tree: {path or word}: no such directory", USAGE)
-        found[label] = folder
+        if not label:
+            raise UserError(f"--tree: '{word}' is no [LABEL=]PATH", USAGE)
+        found[label] = directory(path)
     return found
 
 

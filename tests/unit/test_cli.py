@@ -144,38 +144,6 @@ def test_a_part_of_a_second_ends_a_program_that_takes_whole_ones() -> None:
     assert time.monotonic() - begin < 0.9
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        "report nosuch", "compare nosuch", "replay --check nosuch", "export nosuch --parquet x",
-        "diff nosuch nosuch", "machines nosuch.yaml", "tune nosuch --governor wteo",
-        "crossval nosuch", "clone nosuch -o x", "fleet nosuch -o x", "ab --read nosuch",
-        "kit --read nosuch", "domains nosuch --domains xeon", "bpf build nosuch.c",
-        "patch wteo --evidence nosuch -o x", "lab --clone nosuch", "lab --script nosuch",
-        "compare nosuch --machine nosuch.yaml", "review menu@7.3 teo@7.3 --on nosuch",
-    ],
-)  # fmt: skip
-def test_a_file_that_is_missing_has_one_exit_code(
-    words: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert main(words.split()) == 1
-    said = "".join(capsys.readouterr())
-    assert re.search("nosuch(.yaml|.c)?: .*[Nn]o such file|is no file nosuch.c", said)
-    assert "[Errno" not in said
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_corpus_that_is_given_must_be_there(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as end:
-        main(["experiment", "--corpus", "nosuch"])
-    assert end.value.code == USAGE
-    assert "argument --corpus: nosuch: no such directory" in capsys.readouterr().err
-
-
 # ---- Names that are not UTF-8, streams that are closed, ASCII ----
 
 ODD = b"odd\xff\x1b[31m"

@@ -457,7 +457,7 @@ def test_a_span_that_is_none_is_refused(tmp_path: Path) -> None:
         (["cede", "--all"], 2, "name an experiment"),
         (["cede", "--commits", "a..b"], 2, "--commits is for --bisect"),
         (["cede", "--bisect", "--commits", "a..b"], 2, "wants one --tree"),
-        (["cede", "--tree", "x=/nowhere"], 2, "no such directory"),
+        (["cede", "--tree", "x=/nowhere"], 1, "no such directory"),
         (["cede", "-o", "/nowhere"], 2, "no such directory"),
         (["cede", "-o", "/proc"], 1, "no page can be written"),
         (["poll-only", "--bisect"], 1, "its file has no 'bisect'"),

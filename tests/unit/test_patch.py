@@ -164,7 +164,7 @@ def test_evidence_about_another_governor_is_refused(
     mail.write_text("cpuidle-lab review: teo@7.3 before, menu_ng after.\n")
     words = ["patch", "wteo", "--base", str(tree), "-o", str(tmp_path / "series"), "--author",
              AUTHOR, "--periods", "0", "--evidence", str(mail)]  # fmt: skip
-    assert main(words) == 2
+    assert main(words) == 1
     assert "wteo comes after" in capsys.readouterr().err
 
 

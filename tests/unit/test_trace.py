@@ -185,7 +185,7 @@ def test_what_is_no_trace(tmp_path: Path) -> None:
     refused(path, "is not a trace.dat")
     path.write_bytes(b"\x17\x08\x44tracing6\0" + bytes(range(256)) * 20)
     refused(path, "damaged")
-    refused(tmp_path, "is not a regular file")
+    refused(tmp_path, "is a directory; give the trace.dat")
     os.mkfifo(tmp_path / "fifo")
     refused(tmp_path / "fifo", "is not a regular file")
 

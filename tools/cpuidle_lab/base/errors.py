@@ -16,8 +16,9 @@ class UserError(Exception):
 
     Attributes:
         message: one sentence that says what is wrong and, where it helps, the remedy.
-        exit_code: FAILURE (1), or USAGE (2) where the command line itself is wrong; it is, too,
-            where it names a place for an output that has something else.
+        exit_code: FAILURE (1), as for an input that is missing or of another kind; or USAGE (2)
+            where the command line itself is wrong; it is, too, where it names a place for an
+            output that has something else.
     """
 
     def __init__(self, message: str, exit_code: int = FAILURE) -> None:

@@ -2,9 +2,12 @@
 """Values of options: GOVERNOR.TUNABLE=VALUE, seconds, samples, sizes, directories."""
 
 import argparse
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
+
+from cpuidle_lab.base.errors import UserError
 
 _LONGEST_S = 1e6
 _UNITS_S = {"s": 1, "m": 60, "h": 3600}
@@ -96,11 +99,16 @@ def size(text: str) -> int:
 
 
 def directory(text: str) -> Path:
-    """Return the directory that an option names.
+    """Return the directory of inputs that an option names.
 
     Raises:
-        ArgumentTypeError: there is none.
+        UserError: there is none, or it cannot be read; a missing file has the same exit code.
     """
-    if Path(text).is_dir():
-        return Path(text)
-    raise argparse.ArgumentTypeError(f"{text}: no such directory")
+    path = Path(text).expanduser()
+    if path.exists() and not path.is_dir():
+        raise UserError(f"{text}: is no directory")
+    if not path.exists():
+        raise UserError(f"{text}: no such directory")
+    if not os.access(path, os.R_OK | os.X_OK, effective_ids=True):
+        raise UserError(f"{text}: Permission denied")
+    return path

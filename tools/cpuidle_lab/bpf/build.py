@@ -108,9 +108,11 @@ def source_of(text: str) -> Path:
         UserError: there is none.
     """
     path = Path(text)
-    if path.suffix == ".c":
+    if path.suffix == ".c" or "/" in text:
         if not path.is_file():
             raise UserError(f"there is no file {path}")
+        if path.suffix != ".c":
+            raise UserError(f"{path}: is no program in C, whose name ends in .c")
         return path
     found = SOURCES / f"{text}.bpf.c"
     if not found.is_file():

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cpuidle_lab.base.cache import TOP
-from cpuidle_lab.base.errors import USAGE, UserError
+from cpuidle_lab.base.errors import UserError
 
 if TYPE_CHECKING:
     from cpuidle_lab.patch.governor import Emitted
@@ -72,7 +72,7 @@ def _evidence(args: argparse.Namespace) -> str:
     first = text.partition("\n")[0]
     if not first.startswith(MARK) or f"{args.governor} after." not in first:
         raise UserError(f"{args.evidence} is no mail of `cpuidle-lab review` in which "
-                        f"{args.governor} comes after", USAGE)  # fmt: skip
+                        f"{args.governor} comes after")  # fmt: skip
     return text
 
 

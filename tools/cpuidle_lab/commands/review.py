@@ -104,10 +104,9 @@ def _trees(words: Sequence[str]) -> dict[str, Path]:
     found = {}
     for word in words:
         label, equals, path = word.partition("=")
-        folder = Path(path).expanduser()
-        if not equals or not label or not folder.is_dir():
-            raise UserError(f"--tree: '{word}' is no LABEL=PATH of a directory", USAGE)
-        found[label] = folder
+        if not equals or not label:
+            raise UserError(f"--tree: '{word}' is no LABEL=PATH", USAGE)
+        found[label] = directory(path)
     return found
 
 

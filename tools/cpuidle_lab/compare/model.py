@@ -377,7 +377,7 @@ def build(
     Raises:
         UserError: a recording cannot be read or replayed.
     """
-    paths = list({path.resolve(): path for path in paths}.values())
+    paths = list({os.path.realpath(path): path for path in paths}.values())
     work = _Work(candidates, bad, os.cpu_count() or 1)
     results: list[Result] = []
     with ExitStack() as stack, ThreadPoolExecutor(work.workers) as pool:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Recordings to compare: what they are called, hold and lack."""
 
+import os
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -62,9 +63,9 @@ def _without_suffix(name: str) -> str:
 def labels(paths: Sequence[Path]) -> list[str]:
     """Return short names that differ: the paths without what they have in common."""
     if len(paths) == 1:
-        path = paths[0].resolve()
+        path = Path(os.path.realpath(paths[0]))
         return [_without_suffix((path.parent if path.name == "trace.dat" else path).name)]
-    parts = [list(path.resolve().parts) for path in paths]
+    parts = [list(Path(os.path.realpath(path)).parts) for path in paths]
     while all(len(item) > 1 for item in parts) and len({item[-1] for item in parts}) == 1:
         parts = [item[:-1] for item in parts]
     while all(len(item) > 1 for item in parts) and len({item[0] for item in parts}) == 1:

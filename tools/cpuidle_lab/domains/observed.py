@@ -304,8 +304,6 @@ def observe(path: Path, spec: str, given: Sequence[CpuTable] = ()) -> Observed:
     Raises:
         UserError: it cannot be read, tells no idle states, or the tree does not fit.
     """
-    if path.is_dir():
-        raise UserError(f"{path}: is a directory; give the trace.dat that it was made of")
     trace = tr.load(path, context=tr.context_with(path, given) if given else None)
     frames = frames_of_trace(trace)
     cpus = frames.idle["cpu"].unique().to_list()

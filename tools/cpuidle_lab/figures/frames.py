@@ -101,8 +101,6 @@ def frames_of(path: Path, given: Sequence[CpuTable] = ()) -> Frames:
     Raises:
         UserError: the file cannot be read, is damaged, contradicts itself or holds no idle period.
     """
-    if path.is_dir():
-        raise UserError(f"{path}: is a directory; give the trace.dat that it was made of")
     return frames_of_trace(tr.load(path, context=tr.context_with(path, given) if given else None))
 
 

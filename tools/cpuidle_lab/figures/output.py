@@ -2,6 +2,7 @@
 """The forms in which `report` and `compare` give their figures: a page, JSON, tables of CSV."""
 
 import argparse
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -60,7 +61,9 @@ def page_of(args: argparse.Namespace, page: str, generator: str) -> Path | None:
     """
     html: Path | None = args.output
     if html is None and not args.json and args.csv is None:
-        html = args.traces[0].resolve().parent / page
+        html = Path(os.path.realpath(args.traces[0])).parent / page
+        if not args.traces[0].exists():  # which its reader says
+            return html
     if html is not None:
         check(html, pages(args, generator))
     return html

@@ -104,7 +104,11 @@ def _read_table(url: str) -> list[dict[str, Any]]:
     """
     try:
         frame = _frame(url)
-    except (OSError, ValueError, pl.exceptions.PolarsError) as error:
+    except OSError as error:
+        if error.strerror:
+            raise UserError(f"{url}: cannot be read: {error.strerror}") from None
+        raise UserError(f"{url}: is no table: {str(error).splitlines()[0]}") from None
+    except (ValueError, pl.exceptions.PolarsError) as error:
         raise UserError(f"{url}: is no table: {str(error).splitlines()[0]}") from None
     if "recording" not in frame.columns:
         has = ", ".join(frame.columns) or "no columns"

@@ -299,6 +299,8 @@ def read_chunks(
     Raises:
         UserError: the file cannot be read, is no trace, or is damaged.
     """
+    if path.is_dir():
+        raise UserError(f"{path}: is a directory; give the trace.dat that it was made of")
     with as_trace(path) as trace:
         _refuse_dump(path, trace)
         refuse_other(trace, path)

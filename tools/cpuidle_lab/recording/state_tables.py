@@ -97,7 +97,7 @@ def _one(spec: str, hz: int) -> list[CpuTable]:
     if path.exists() and spec not in emulated_names():
         return _of_file(path, hz)
     if "/" in spec:
-        raise UserError(f"{path}: cannot be read: No such file or directory")
+        path.stat()  # which names the reason
     return _everywhere(emulated(spec, hz))
 
 

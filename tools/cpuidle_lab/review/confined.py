@@ -154,7 +154,7 @@ class Confined:
             self._process.stdin.flush()
             while "answer" not in (found := self._line()):
                 if "error" in found:
-                    raise UserError(str(found["error"]))
+                    raise UserError(str(found["error"]), int(found["code"]))
                 self._told(float(found.get("done", 0)), float(found.get("left_s", 0)))
         except (BrokenPipeError, EOFError):
             raise self._died(question) from None

@@ -193,7 +193,7 @@ def main() -> int:
     def say(what: dict[str, Any]) -> None:
         print(json.dumps(what), file=answers, flush=True)
 
-    from cpuidle_lab.base.errors import UserError
+    from cpuidle_lab.base.errors import FAILURE, UserError
 
     worker = Worker(Path(box), say)
     for line in sys.stdin:
@@ -201,7 +201,8 @@ def main() -> int:
         try:
             say({"answer": getattr(worker, name)(**arguments)})
         except (UserError, OSError, MemoryError) as error:
-            say({"error": getattr(error, "message", "") or str(error) or type(error).__name__})
+            said = getattr(error, "message", "") or str(error) or type(error).__name__
+            say({"error": said, "code": getattr(error, "exit_code", FAILURE)})
     return 0
 
 

@@ -163,7 +163,7 @@ def read(spec: str) -> tuple[list[Rule], Cpus]:
         return _of_device_tree(spec)
     if spec in names():
         path = TREES / f"{spec}.yaml"
-    elif Path(spec).suffix in (".yaml", ".yml"):
+    elif Path(spec).suffix in (".yaml", ".yml") or "/" in spec or Path(spec).exists():
         path = Path(spec)
     else:
         raise UserError(
