@@ -298,13 +298,15 @@ def recording(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("force", [[], ["--force"]])
-@pytest.mark.parametrize("command", ["report", "compare"])
+@pytest.mark.parametrize(
+    "command",
+    ["report", "report --force", "compare", "compare --force", "domains --domains xeon"],
+)
 def test_no_page_takes_the_place_of_its_recording(
-    command: str, force: list[str], recording: Path, capsys: pytest.CaptureFixture[str]
+    command: str, recording: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = contents(recording.parent)
-    assert cli.main([command, str(recording), "-o", str(recording), *force]) == USAGE
+    assert cli.main([*command.split(), str(recording), "-o", str(recording)]) == USAGE
     assert "is an input" in capsys.readouterr().err
     assert contents(recording.parent) == before
 
@@ -331,8 +333,9 @@ def test_a_directory_that_cannot_be_made_is_wrong_usage(
     assert (caught.value.message, caught.value.exit_code) == (said, USAGE)
 
 
-def test_a_machine_file_is_an_input() -> None:
-    args = cli.parse(["report", "t.dat", "--machine", __file__, "-o", "out.html"])
+@pytest.mark.parametrize("option", ["--machine", "--domains"])
+def test_a_machine_file_is_an_input(option: str) -> None:
+    args = cli.parse(["report", "t.dat", option, __file__, "-o", "out.html"])
     assert set(cli.named_inputs(args)) == {Path("t.dat"), Path(__file__)}
 
 

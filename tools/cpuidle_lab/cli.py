@@ -228,7 +228,7 @@ def named_inputs(args: argparse.Namespace) -> Iterator[Path]:
     """Yield the files and directories that a command line names, those of outputs apart."""
     for name, value in vars(args).items():
         words = value if isinstance(value, list) else [value]
-        if name == "machine":  # "P-core=a.yaml,0-3=b.yaml", where a name is no file
+        if name in ("machine", "domains"):  # "P-core=a.yaml,0-3=b.yaml"; a name is no file
             words = re.split("[=,]", value or "")
             yield from (path for path in map(Path, words) if path.is_file())
         elif name not in OUTPUTS:
