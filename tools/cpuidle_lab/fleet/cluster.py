@@ -6,12 +6,15 @@ A task under which LOSSES processes died is given up. The scheduler of a local c
 the loopback address alone, since it unpickles all that reaches its port.
 """
 
+import atexit
 import errno
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager
+from functools import cache
+from multiprocessing import current_process
 from typing import Any
 
 import dask
@@ -63,6 +66,18 @@ _SETTINGS = {
 }  # fmt: skip
 
 
+@cache
+def _place_socket() -> None:
+    """Have the fork server's socket in a scratch directory, for as long as this process lives.
+
+    That of multiprocessing itself, pymp-*, stays after a kill, and nothing tells its owner.
+    """
+    kept = ExitStack()
+    folder = kept.enter_context(scratch())
+    atexit.register(kept.close)
+    current_process()._config["tempdir"] = str(folder)  # type: ignore[attr-defined]
+
+
 @contextmanager
 def _connected(scheduler: str, workers: int) -> Iterator[Client]:
     """Yield a client of a scheduler, or of a cluster of processes on this machine.
@@ -81,6 +96,7 @@ def _connected(scheduler: str, workers: int) -> Iterator[Client]:
                 raise UserError(f"{scheduler}: the scheduler does not answer: {error}") from error
             yield stack.enter_context(client)
             return
+        _place_socket()
         get_mp_context().set_forkserver_preload(_IMPORTS)
         cluster = stack.enter_context(
             LocalCluster(
