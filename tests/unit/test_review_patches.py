@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
 """`review`: patches read, applied, and put on the code of their time; bad words."""
 
+import base64
+import gzip
+import quopri
 from collections.abc import Callable
+from email.message import EmailMessage
 from pathlib import Path
 
 import pytest
@@ -87,6 +91,73 @@ def test_bad_patches_are_one_sentence(
     text = make(diff(OLD, OLD.replace("line 20;", "line twenty;")))
     with pytest.raises(UserError, match=words):
         patch.read(written(tmp_path, text))
+
+
+HEADERS = "From: A <a@example.org>\nSubject: [PATCH] teo: A\nContent-Type: text/plain; charset="
+QUOTED = f"{HEADERS}utf-8\nContent-Transfer-Encoding: quoted-printable\n\n"
+LONG = OLD.replace("line 20;", f"line = {'twenty + ' * 12}1; /* \u00e9 */")
+
+
+def quoted(text: str) -> str:
+    return quopri.encodestring(text.encode()).decode()
+
+
+def in_base64(text: str) -> str:
+    return base64.encodebytes(text.encode()).decode()
+
+
+def attached(text: str) -> str:
+    mail = EmailMessage()
+    mail["Subject"] = "[PATCH] teo: A"
+    mail.set_content("see there")
+    mail.add_attachment(text.encode(), maintype="application", subtype="x", filename="a.patch")
+    return str(mail)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda p: QUOTED + quoted(p),
+        lambda p: (QUOTED + quoted(p)).replace("\n", "\r\n"),
+        lambda p: "From mboxrd@z Thu Jan  1 00:00:00 1970\n" + QUOTED + quoted(p),
+        lambda p: "received:\n\tby list\n" + QUOTED + quoted(p),
+        lambda p: "\ufeff\n" + QUOTED + quoted(p),
+        lambda p: QUOTED.replace("printable", "printable (a comment)") + quoted(p),
+        lambda p: QUOTED.replace("utf-8", "x-none") + quoted(p),
+        lambda p: QUOTED.replace("quoted-printable", "BASE64") + in_base64(p),
+        attached,
+    ],
+    ids=["plain", "crlf", "mailbox", "lower-case", "mark", "comment", "charset", "base64", "file"],
+)
+def test_a_mail_is_read_by_its_encoding(tmp_path: Path, make: Callable[[str], str]) -> None:
+    wanted = patch.parse(diff(OLD, LONG).encode(), "x").changes[0].hunks
+    text = make(diff(OLD, LONG)).encode()
+    (tmp_path / "a.eml").write_bytes(text)
+    (tmp_path / "a.mbox.gz").write_bytes(gzip.compress(text))
+    for name in ("a.eml", "a.mbox.gz"):
+        [one] = patch.read(tmp_path / name)
+        assert (one.subject, one.changes[0].hunks) == ("[PATCH] teo: A", wanted)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (quoted, "is quoted-printable, and no header says so"),
+        (lambda p: f"{HEADERS}utf-8\n\n" + quoted(p), "is quoted-printable, and no header"),
+        # Each line is whole here, so the hunks are, too.
+        (lambda p: p.replace("= ", "=3D "), "is quoted-printable, and no header says so"),
+        (in_base64, "is in base64, and no header says so"),
+        (lambda p: QUOTED.replace("quoted-printable", "x-a") + p, "Encoding, x-a, is unknown"),
+        (lambda p: f"{HEADERS}utf-8; format=flowed\n\n" + p.replace("+ 1;", "+ \n1;"),
+         "has broken its lines"),
+    ],
+    ids=["bare", "no-header", "whole-lines", "base64", "unknown", "flowed"],
+)  # fmt: skip
+def test_a_mail_that_is_not_in_the_clear_is_named(
+    tmp_path: Path, make: Callable[[str], str], words: str
+) -> None:
+    with pytest.raises(UserError, match=words):
+        patch.read(written(tmp_path, make(diff(OLD, LONG))))
 
 
 def test_the_base_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,7 +315,8 @@ def test_a_patch_is_merged_by_the_blobs_of_a_tree(tmp_path: Path) -> None:
         (["teo@7.2", "teo@7.3", "--each"], USAGE, "are for a patch"),
         (["--commits", "A..B"], USAGE, "takes one --tree"),
         (["--tree", "x=.", "--commits", "A..B"], 1, "git knows no A..B there"),
-        (["teo@x", "teo@y", "--tree", "x=/nowhere"], USAGE, "is no LABEL=PATH"),
+        (["teo@x", "teo@y", "--tree", "x=/nowhere"], FAILURE, "no such directory"),
+        (["teo@x", "teo@y", "--tree", "/nowhere"], USAGE, "is no LABEL=PATH"),
         (["empty.patch"], 1, "holds no patch"),
     ],
 )

@@ -5,14 +5,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from email import message_from_bytes, policy
 from email.message import EmailMessage
 from email.utils import parsedate_to_datetime
 from hashlib import sha1
 from pathlib import Path
 
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.review import bare
+from cpuidle_lab.recording.formats import unpacked
+from cpuidle_lab.review import bare, received
 
 FOLDER = "drivers/cpuidle/governors/"
 # As many lines of context may differ at either end of a hunk, as with patch(1).
@@ -20,7 +20,6 @@ FUZZ_MAX = 2
 
 _SIZE_MAX = 16 << 20
 _MAIL = re.compile(rb"(?m)^(?=From \S+ +\w{3} +\w{3} )")
-_HEADED = re.compile(rb"^(From |[A-Z][\w-]*: )")
 _NUMBER = re.compile(r"\[[^\]]*?(\d+)/(\d+)[^\]]*\]")
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _BLOBS = re.compile(r"index ([0-9a-f]{7,40})\.\.([0-9a-f]{7,40})")
@@ -197,22 +196,6 @@ def _changes(text: str, where: str) -> Iterator[Change]:
         blobs = ()
 
 
-def _body(raw: bytes) -> tuple[EmailMessage, str]:
-    """Return a mail and its text; of a patch without headers the text alone."""
-    if not _HEADED.match(raw):
-        return EmailMessage(), raw.decode(errors="replace").replace("\r\n", "\n")
-    if raw.startswith(b"From "):
-        raw = raw.partition(b"\n")[2]
-    mail = message_from_bytes(raw, policy=policy.default)
-    texts = []
-    for part in mail.walk():
-        if part.get_content_maintype() == "text" and part.get_content_subtype() != "html":
-            payload = part.get_payload(decode=True)
-            assert isinstance(payload, bytes)
-            texts.append(payload.decode(part.get_content_charset("utf-8"), errors="replace"))
-    return mail, "\n".join(texts).replace("\r\n", "\n")
-
-
 def _raw(mail: EmailMessage, name: str) -> str:
     """Return a header as it was sent: Python's parser fails on some that are malformed."""
     return next((str(value).strip() for key, value in mail.raw_items() if key.lower() == name), "")
@@ -231,15 +214,25 @@ def parse(raw: bytes, where: str) -> Patch:
     """Return a mail, or a patch without headers, as a patch; one without hunks changes nothing.
 
     Raises:
-        UserError: a hunk is damaged; the message begins with `where`.
+        UserError: a hunk is damaged, or the mail is not in the clear; the message begins with
+            `where`.
     """
-    mail, text = _body(raw)
+    mail, text = received.body(raw, where)
     subject = " ".join(str(mail.get("Subject", "")).split())
     message_id = _raw(mail, "message-id")
     base = _BASE.search(text)
     place = _NUMBER.search(subject)
     number, total = (int(place[1]), int(place[2])) if place else (0, 0)
-    changes = tuple(change for change in _changes(text, where) if change.hunks)
+    try:
+        changes = tuple(change for change in _changes(text, where) if change.hunks)
+    except UserError:
+        if reason := received.mangled(mail, text):
+            raise UserError(f"{where}: {reason}") from None
+        raise
+    if any("=3D" in line for one in changes for hunk in one.hunks for _, line in hunk.lines):
+        raise UserError(f"{where}: {received.QUOTED}")  # no line of C has that
+    if not changes and (reason := received.hidden(text)):
+        raise UserError(f"{where}: {reason}")
     name = subject or Path(where).name
     return Patch(name, number, total, changes, base[1] if base else "", message_id,
                  _date(mail))  # fmt: skip
@@ -267,7 +260,7 @@ def read(path: Path) -> list[Patch]:
     """Return the patches of a file or of a folder, in the order of their numbers.
 
     Args:
-        path: a patch, a mail, a mailbox, or a folder of these.
+        path: a patch, a mail, a mailbox, each of them packed or not, or a folder of these.
 
     Raises:
         UserError: there is none, one is damaged, or the series is not whole.
@@ -275,9 +268,10 @@ def read(path: Path) -> list[Patch]:
     files = sorted(one for one in path.iterdir() if one.is_file()) if path.is_dir() else [path]
     found = []
     for file in files:
-        if file.stat().st_size > _SIZE_MAX:
-            raise UserError(f"{file}: is too large for a patch")
-        mails = [part for part in _MAIL.split(file.read_bytes()) if part.strip()]
+        with unpacked(file) as plain:
+            if plain.stat().st_size > _SIZE_MAX:
+                raise UserError(f"{file}: is too large for a patch")
+            mails = [part for part in _MAIL.split(plain.read_bytes()) if part.strip()]
         found += [parse(raw, str(file)) for raw in mails]
     # A cover letter, and a reply, change nothing.
     patches = [patch for patch in found if patch.changes]
