@@ -246,6 +246,40 @@ def test_a_state_that_misleads_is_named_first(
     assert kind not in warnings(diff(capsys, *plain))
 
 
+def uptimed(files: Machine, seconds: int) -> str:
+    return own.text_of([dump_forms.moment(files, {UPTIME: f"{seconds}.00 1.00"})])
+
+
+SAME = "the two dumps are the same: nothing happened between them"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        (dump_forms.grep(machine(1)), dump_forms.grep(machine(1)), SAME),
+        (dump_forms.bare(machine(1)), dump_forms.grep(machine(1)), SAME),
+        (uptimed(machine(1), 100), uptimed(machine(1), 100), SAME),
+        (uptimed(machine(1), 100), uptimed(machine(1), 130),
+         "no CPU entered an idle state in the 30.0 s between the two dumps"),
+    ],
+    ids=["grep", "forms", "dump", "later"],
+)  # fmt: skip
+def test_a_dump_and_itself_are_the_same_and_no_state_is_warned_of(
+    before: str, after: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = warnings(diff(capsys, *pair(tmp_path, before, after)))
+    assert found["nothing"] == [words] and found.keys() <= {"nothing", "dump"}
+
+
+def test_rejections_alone_are_something(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    later = machine(1)
+    later[0][1]["rejected"] = str(int(later[0][1]["rejected"]) + 5)
+    told = warnings(diff(capsys, *pair(tmp_path, *map(dump_forms.grep, (machine(1), later)))))
+    assert told["nothing"] == ["no CPU entered an idle state"]
+    assert "is always rejected (5 times)" in told["rejected"][0]
+    assert "never_entered" not in told
+
+
 def test_cpus_that_differ_are_told_by_their_tables(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -154,10 +154,26 @@ def _same_targets(period: Period, states: list[_State]) -> Iterator[str]:
             yield f"{names} and {mine[-1].text(period)} have one target residency, {target} us"
 
 
+def _nothing(period: Period, total: Counts) -> str:
+    """Return the sentence on a period in which no idle state was entered."""
+    if (
+        period.begin is None
+        or period.end is None
+        or any((total.time_us, total.above, total.below, total.rejected))
+    ):
+        return "no CPU entered an idle state"
+    if period.seconds:
+        return f"no CPU entered an idle state in the {period.seconds:.1f} s between the two dumps"
+    return "the two dumps are the same: nothing happened between them"
+
+
 def of(period: Period) -> Iterator[Warn]:
     """Yield the warnings on a period, the worst first."""
     tables = list(_states(period))
+    total = sum((each.counts for states in tables for each in states), Counts())
     for kind, find in _OF_STATES:
+        if kind == "never_entered" and not total.entries:
+            continue
         for states in tables:
             yield from (Warn(kind, text) for each in states if (text := find(period, each)))
     for states in tables:
@@ -166,7 +182,7 @@ def of(period: Period) -> Iterator[Warn]:
         where = "CPU" if period.numbered else "places"
         runs = "; ".join(f"{where} {cpu_list(states[0].cpus)}" for states in tables)
         yield Warn("tables_differ", f"the CPUs have {len(tables)} tables of idle states: {runs}")
-    if sum(state.counts.entries for cpu in period.cpus for state in cpu.states) == 0:
-        yield Warn("nothing", "no CPU entered an idle state: the two dumps may be one")
+    if not total.entries:
+        yield Warn("nothing", _nothing(period, total))
     for note in period.notes:
         yield Warn("dump", note)
