@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """`review --here`: both governors as modules of a machine, loaded, compared and removed."""
 
+from pathlib import Path
+
 import pytest
 
 from cpuidle_lab.ab.record import load
@@ -47,13 +49,25 @@ rmmod {MODULE} || fail "it cannot be removed"
 usleep 100000
 echo "removed: $(state)"
 """
+# Without cpuidle there is no governor to return to.
+OFF = f"""
+. /lab/functions
+insmod /lab/{MODULE}.ko && fail "it is loaded without a governor to return to"
+dmesg | grep {GOVERNOR}
+"""
 
 
 @pytest.fixture(scope="module")
-def result(tmp_path_factory: pytest.TempPathFactory) -> LabResult:
-    """Boot once, with the module of a kernel's governor among the guest's files."""
+def module() -> dict[str, bytes]:
+    """Return the module of a kernel's governor as a file of the guest."""
     made = images.modules(LabRun.kernel, modules.sources([GOVERNOR])).plain / f"{MODULE}.ko"
-    files = command_files(MAIN) | guest_ctypes() | {f"lab/{MODULE}.ko": made.read_bytes()}
+    return {f"lab/{MODULE}.ko": made.read_bytes()}
+
+
+@pytest.fixture(scope="module")
+def result(module: dict[str, bytes], tmp_path_factory: pytest.TempPathFactory) -> LabResult:
+    """Boot once, with the module among the guest's files."""
+    files = command_files(MAIN) | guest_ctypes() | module
     output = tmp_path_factory.mktemp("here") / "results"
     return run_lab(LabRun(script=SCRIPT, files=files), output).check()
 
@@ -74,3 +88,11 @@ def test_runs_of_both_are_compared(result: LabResult) -> None:
     energy, time = here.changes_of(session, "naps")
     assert (energy.figure, time.figure) == ("emulated energy", "time")
     assert len(energy.before) == len(energy.after) == 5 and min(energy.before) > 0
+
+
+def test_without_a_governor_to_return_to_it_is_not_loaded(
+    module: dict[str, bytes], tmp_path: Path
+) -> None:
+    run = LabRun(script=OFF, files=module, options=("cpuidle.off=1",))
+    done = run_lab(run, tmp_path / "results").check()
+    assert f"{GOVERNOR}: the kernel has no governor to return to" in done.output

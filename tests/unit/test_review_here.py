@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """`review --here`: refusals, the modules' build, and runs on a recorded machine."""
 
+import errno
 import json
 import os
 import subprocess
@@ -131,7 +132,7 @@ def test_a_module_has_a_way_out_and_is_built_for_the_kernel(
     assert made == folder / "cpuidle_teo_7_3.ko"
     assert (tmp_path / "words").read_text() == f"-C {kernel} M={folder} modules LLVM=1\n"
     text = (folder / "cpuidle_teo_7_3/module.c").read_text()
-    assert text.index('"teo.c"') < text.index('"leave.h"')
+    assert text.index('"mainline.h"') < text.index('"leave.h"') < text.index('"teo.c"')
     assert (folder / "leave.h").is_file() and (folder / "module/symbols.c").is_file()
     kbuild = (folder / "Kbuild").read_text()
     assert "obj-m += cpuidle_teo_7_3.o" in kbuild and "cpuidle_lab" not in kbuild
@@ -139,6 +140,54 @@ def test_a_module_has_a_way_out_and_is_built_for_the_kernel(
     program(tmp_path, "make", "echo 'teo.c:7:1: error: no such thing' >&2; exit 2")
     with pytest.raises(UserError, match=r"do not compile: teo\.c:7:1: error: no such thing"):
         modules.build(["teo@7.3"], kernel, folder)
+
+
+# The kernel as far as leave.h sees it: a list of governors, of which ours is none or the last.
+STAND_IN = r"""
+#include <stdbool.h>
+#include <stdio.h>
+#include <errno.h>
+#define CIL_NAME "teo@7.3"
+#define THIS_MODULE 0
+#define __exit __attribute__((unused))
+#define pr_err printf
+#define module_exit(function)
+#define static_call(function) function
+struct list_head { int unused; };
+struct cpuidle_governor { unsigned int rating; bool ours; struct cpuidle_governor *next; };
+static struct cpuidle_governor theirs = { 20 }, mine = { 19, true }, *first, *curr;
+static struct { struct cpuidle_governor *governors, **curr, **prev; } cil_kernel;
+#define list_for_each_entry(g, head, member) for (g = first; g; g = g->next)
+#define list_for_each_entry_safe(g, n, head, member) for (g = first; g && (n = g->next, 1); g = n)
+#define within_module(address, module) (((struct cpuidle_governor *)(address))->ours)
+#define list_del(entry)
+static void cpuidle_pause_and_lock(void) { printf("locked "); }
+static void cpuidle_resume_and_unlock(void) { printf("unlocked "); }
+static void synchronize_rcu(void) { }
+static void cil_switch(struct cpuidle_governor *governor) { curr = governor; }
+static int cil_symbols_resolve(void) { cil_kernel.curr = &curr; return 0; }
+static int cil_register_mainline(struct cpuidle_governor *governor) { printf("taken"); return 0; }
+#include "leave.h"
+int main(int argc, char **argv)
+{
+	first = argc > 1 ? &theirs : NULL;
+	return -cpuidle_register_governor(&mine);
+}
+"""
+
+
+def test_a_module_needs_a_governor_to_return_to(tmp_path: Path) -> None:
+    for name in ("cpuidle", "rcupdate"):
+        (tmp_path / "linux").mkdir(exist_ok=True)
+        (tmp_path / f"linux/{name}.h").touch()
+    (tmp_path / "a.c").write_text(STAND_IN)
+    words = ["gcc", "-w", f"-I{tmp_path}", f"-I{modules._LEAVE.parent}", tmp_path / "a.c"]
+    subprocess.run([*words, "-o", tmp_path / "a"], check=True)
+    done = subprocess.run([tmp_path / "a", "theirs"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "locked unlocked taken")
+    done = subprocess.run([tmp_path / "a"], capture_output=True, text=True, check=False)
+    assert done.returncode == errno.ENODEV and "taken" not in done.stdout
+    assert "teo@7.3: the kernel has no governor to return to" in done.stdout
 
 
 class Kernel:

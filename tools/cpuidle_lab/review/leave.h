@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * End of a mainline governor that is built as a module of a user's machine
- * (modules.py): below its source, after lab/guest/mainline.h. The kernel has no
- * function that takes a governor out of its list.
+ * Way out of a mainline governor that is built as a module of a user's machine
+ * (modules.py): above its source, after lab/guest/mainline.h. The kernel has no
+ * function that takes a governor out of its list. A governor has to stay there
+ * for the CPUs, so the module does not load without one.
  */
 
 #include <linux/cpuidle.h>
@@ -24,6 +25,26 @@ static struct cpuidle_governor *cil_stays(void)
 			best = g;
 	return best;
 }
+
+static int cil_register_leaving(struct cpuidle_governor *governor)
+{
+	bool stays;
+	int ret = cil_symbols_resolve();
+
+	if (ret)
+		return ret;
+	cpuidle_pause_and_lock();
+	stays = cil_stays();
+	cpuidle_resume_and_unlock();
+	if (!stays) {
+		pr_err(CIL_NAME ": the kernel has no governor to return to: cpuidle is off (cpuidle.off=1), or there is none\n");
+		return -ENODEV;
+	}
+	return cil_register_mainline(governor);
+}
+
+#undef cpuidle_register_governor
+#define cpuidle_register_governor	cil_register_leaving
 
 static void __exit cil_leave(void)
 {

@@ -29,7 +29,9 @@ def sources(governors: Collection[str]) -> dict[str, str]:
     """
     found = mainline.changes(governors)
     for governor in governors:
-        found[f"{mainline.module_of(governor)}/module.c"] += f'#include "{_LEAVE.name}"\n'
+        head = f'#include "{mainline.SHIM.name}"\n'
+        place = f"{mainline.module_of(governor)}/module.c"
+        found[place] = found[place].replace(head, f'{head}#include "{_LEAVE.name}"\n')
     return found | {_LEAVE.name: _LEAVE.read_text(encoding="utf-8")}
 
 
