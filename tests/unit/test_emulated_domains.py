@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.lab.session import PhasePlan, Session
 from cpuidle_lab.lab.trees import emulated_domains, emulated_rules
 from cpuidle_lab.states import domain_files
 from cpuidle_lab.states.domains import Rule
@@ -65,3 +66,18 @@ def test_a_state_that_the_emulator_cannot_have_is_refused(
 def test_a_tree_that_is_too_long_for_the_kernel_is_refused() -> None:
     with pytest.raises(UserError, match="its domains take more than 1024 characters"):
         emulated_rules([replace(rule(), name=f"p{n}") for n in range(30)], "own")
+
+
+# Before the phases of each trace, on the CPU that the reader begins with.
+def test_a_session_writes_its_domains_into_each_trace() -> None:
+    plan = PhasePlan("menu", "idle", "sleep 1")
+    told = emulated_domains("xeon")
+    script = Session("spr", [plan], stock=[plan], domains=told).script().splitlines()
+    lines = [at for at, line in enumerate(script) if line.startswith("mark 'domains package@all:")]
+    starts = [
+        at for at, line in enumerate(script) if line.startswith(("trace_start", "mark 'stock"))
+    ]
+    begins = [at for at, line in enumerate(script) if line.startswith("afresh")]
+    assert len(lines) == 2 and starts[0] < lines[0] < begins[0] < starts[1] < lines[1] < begins[1]
+    assert [script[at - 1] for at in lines] == ["taskset -cp 0 $$ >/dev/null"] * 2
+    assert "domains" not in Session("spr", [plan], stock=[plan]).script()

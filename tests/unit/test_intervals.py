@@ -333,6 +333,33 @@ def test_overslept(tmp_path: Path, changes: dict[str, Any], bound: int | None) -
         assert period["overslept"].to_list() == [overslept]
 
 
+# The lab tells the domains of its machine, whose exit latencies a CPU waits for, too: the longest
+# of each of them. A line that is no such tree changes nothing.
+@pytest.mark.parametrize(
+    ("line", "wait_ns"),
+    [
+        ("domains p@all:60000:demotes/PC2:1:20:50:900:C1/PC6:50:100:1000:250:C6~C1E", 100_000),
+        ("domains m@every2:9/M:1:20:700:4:C6+p@0-3,8:60/P:5:2000:3000:25:M", 2_020_000),
+        ("domains p@all:60000/PC6:50", 0),
+        ("domains ", 0),
+        ("domains", 0),
+        ("phase governor=domains", 0),
+    ],
+)
+def test_the_exit_latencies_of_domains_are_not_overslept(
+    tmp_path: Path, line: str, wait_ns: int
+) -> None:
+    one = Decided(seq=1, now=10**9, delta=270_000)
+    latest = 270_000 + EXIT[one.entered] + 100_000 + wait_ns
+    for residency in (latest, latest + 1):
+        trace = Trace(2)
+        trace.mark(0, 500, line)
+        for cpu in range(2):
+            add(trace, cpu, [replace(one, residency=residency)])
+        told = made(trace, tmp_path).table("period")["overslept"].to_list()
+        assert told == [residency > latest] * 2
+
+
 # Of an interval of several periods, one is enough.
 def test_one_overslept_period_spoils_the_interval(tmp_path: Path) -> None:
     first = Decided(seq=1, now=10**9, delta=10**6, residency=1_200_000, tick=1)

@@ -172,7 +172,7 @@ static bool has_overslept(const struct cil_periods *p, const struct cil_period *
 	if (next_ns < 0)
 		next_ns = 0;
 	return (s64)d->residency_ns >
-	       next_ns + exit_latency(p, d) + OVERSLEPT_NS;
+	       next_ns + exit_latency(p, d) + p->domains_exit_ns + OVERSLEPT_NS;
 }
 
 /*

@@ -234,6 +234,7 @@ struct cil_period_sink {
  * @counts: what is missing, over all CPUs
  * @cpu: number of the CPU, for messages
  * @machine: its idle states
+ * @domains_exit_ns: the longest time that it waits for its domains to wake up
  * @known: @machine is valid
  * @deepest: deepest state named so far
  * @begun: a decision was seen
@@ -261,6 +262,7 @@ struct cil_periods {
 	struct cil_period_counts *counts;
 	u32 cpu;
 	struct cil_period_machine machine;
+	s64 domains_exit_ns;
 	bool known;
 	u8 deepest;
 	bool begun;

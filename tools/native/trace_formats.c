@@ -413,6 +413,8 @@ static void resolve_tables(struct reader *r)
 		r->used[TABLE_OUTCOME] = true;
 		r->used[TABLE_CONFIG] = event_of(r, TABLE_CONFIG);
 	}
+	r->used[TABLE_MARKER] = event_of(r, TABLE_MARKER) &&
+				(r->wanted[TABLE_PERIOD] || r->wanted[TABLE_INTERVAL]);
 	r->used[TABLE_CPU_IDLE] |= r->wanted[TABLE_IDLE];
 	r->wanted[TABLE_CAUSE] &= cil_cause_prepare(r, has_event);
 	r->wanted[TABLE_TASK] &= r->wanted[TABLE_CAUSE];

@@ -321,6 +321,7 @@ struct cause_reader {
  * @sources: where the columns of each table come from
  * @least: size of the shortest record of each table that has all its numbers
  * @periods: periods and intervals of the CPU being read
+ * @domains_exit_ns: the longest time that a CPU waits for its domains
  * @answers_size: bytes of the answers within the interval to come
  * @counts: what is missing
  * @events: events read, those of no table included
@@ -341,6 +342,7 @@ struct reader {
 	struct source sources[TABLE_COUNT][CIL_COLUMNS_MAX];
 	size_t least[TABLE_COUNT];
 	struct cil_periods periods;
+	s64 domains_exit_ns;
 	size_t answers_size;
 	struct cil_period_counts counts;
 	u64 events;

@@ -9,6 +9,9 @@
 
 #include "trace_formats.h"
 
+/* The kernel takes no longer parameter of a module, nor a longer marker. */
+#define DOMAINS_MAX		2048
+
 static u64 load(const u8 *from, size_t width)
 {
 	u64 u64_value;
@@ -318,6 +321,7 @@ void cil_begin_periods(struct reader *r, int cpu)
 	};
 
 	cil_periods_begin(&r->periods, cpu, &sink, &r->counts);
+	r->periods.domains_exit_ns = r->domains_exit_ns;
 }
 
 static const struct source *config_source(const struct reader *r,
@@ -392,6 +396,45 @@ static const char *take_outcome(struct reader *r,
 	return cil_periods_outcome(&r->periods, &outcome);
 }
 
+/* The longest time that a CPU waits for its domains; @rules: as emul/tree.c has them. */
+static s64 longest_exit_ns(char *rules)
+{
+	s64 sum_ns = 0;
+	char *rule, *state;
+
+	while ((rule = strsep(&rules, "+"))) {
+		unsigned int exit_us, most_us = 0;
+
+		strsep(&rule, "/");
+		while ((state = strsep(&rule, "/"))) {
+			if (sscanf(state, "%*[^:]:%*u:%6u:", &exit_us) == 1 &&
+			    exit_us > most_us)
+				most_us = exit_us;
+		}
+		sum_ns += most_us * 1000ll;
+	}
+	return sum_ns;
+}
+
+/* The lab writes the domains of its machine on CPU 0, which is read first. */
+static void take_marker(struct reader *r, const struct tep_record *record)
+{
+	static const char begins[] = "domains ";
+	char text[DOMAINS_MAX];
+	const u8 *from;
+	size_t size;
+
+	from = cil_read_content(r, TABLE_MARKER, 0, record, &size);
+	if (!from || size < sizeof(begins) || size > sizeof(text) ||
+	    memcmp(from, begins, sizeof(begins) - 1))
+		return;
+	size -= sizeof(begins) - 1;
+	memcpy(text, from + sizeof(begins) - 1, size);
+	text[size - 1] = '\0';
+	r->domains_exit_ns = longest_exit_ns(text);
+	r->periods.domains_exit_ns = r->domains_exit_ns;
+}
+
 /*
  * Of use only while no decision tells more; without the module, of a CPU whose
  * idle states are not known.
@@ -409,6 +452,10 @@ static const char *take_idle(struct reader *r, const struct tep_record *record)
 static const char *use_record(struct reader *r, size_t table,
 			      const struct tep_record *record)
 {
+	if (table == TABLE_MARKER) {
+		take_marker(r, record);
+		return NULL;
+	}
 	if (r->stock.current)
 		return cil_stock_record(r, table, record);
 	switch (table) {

@@ -237,14 +237,27 @@ class Session:
         ]
         if self.events:
             lines.append(f"trace_start {self.trace_mib} {shlex.join(self.events)}")
+            lines += self._tell_domains()
         lines += [line for phase in self.phases for line in phase.lines()]
         if self.events:
             lines.append(f"trace_stop {TRACE}")
         if self.stock:
             lines += stock_start(self.machine, self.trace_mib)
+            lines += self._tell_domains()
             lines += [line for phase in self.stock for line in phase.lines()]
             lines.append(f"trace_stop {STOCK}")
         return "\n".join(lines)
+
+    def _tell_domains(self) -> list[str]:
+        """Return the lines that write the domains into the trace, on the CPU that is read first."""
+        if not self.domains:
+            return []
+        line = self.domains.replace("=", " ", 1)
+        return [
+            "taskset -cp 0 $$ >/dev/null",
+            f"mark {shlex.quote(line)}",
+            "taskset -cp 0-1023 $$ >/dev/null",
+        ]
 
     def _setup(self) -> list[str]:
         phases = (*self.stock, *self.phases)
