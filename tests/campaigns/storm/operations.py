@@ -8,6 +8,14 @@ from random import Random
 OURS = ("teo_ng", "menu_ng", "wteo", "gate")
 KERNELS = ("menu", "teo", "ladder", "haltpoll")
 MACHINES = ("skx", "icx", "spr", "gnr", "skl", "power9")
+# Domains of the emulated machine; the last needs a CPU that is not there.
+_NEEDS = "C6~stop4"
+DOMAINS = (
+    f"package@all:60000/PC6:50:100:1000:25000:{_NEEDS}",
+    f"m@every2:1200:kernel/MC6:10:20:1000:400:{_NEEDS}+package@all:60000:demotes"
+    "/PC6:50:400:3000:25000:MC6",
+    f"a@0-1:900:demotes/A:1:1:2000:1:{_NEEDS}+b@2-99:900/B:1:1:2000:1:{_NEEDS}",
+)
 EVENTS = ("cil_decision/enable", "cil_outcome/enable", "cil_hint/enable", "enable")
 HINTS = ("none", "-20", "-10", "-3", "0", "7", "19", "20", "-21", "5000ns", "133000ns", "0ns")
 # Some are right for one tunable or the other, some for none.
@@ -59,9 +67,15 @@ def _mode(rng: Random) -> str:
     return rng.choice(("", "poll=none", "poll=silent", "reject=7", "demote=3", "reject=2 demote=3"))
 
 
+def _machine(rng: Random) -> str:
+    """Return parameters of the emulator: its machine, and domains as often as none."""
+    domains = f" domains={rng.choice(DOMAINS)}" if rng.random() < 0.5 else ""
+    return f"{rng.choice(MACHINES)} {_mode(rng)}{domains}"
+
+
 OPERATIONS = (
     Operation("lab", 4, lambda r, _: f"{r.choice((0, 1, 50))} gate=linger_ms={r.choice((0, 9))}"),
-    Operation("emul", 4, lambda r, _: f"{r.choice((0, 1, 50))} {r.choice(MACHINES)} {_mode(r)}"),
+    Operation("emul", 4, lambda r, _: f"{r.choice((0, 1, 50))} {_machine(r)}"),
     Operation("table", 4, lambda r, _: f"{r.choice((1, 3, 10))}"),
     Operation("nodriver", 1, lambda r, _: r.choice(OURS)),
     Operation("busy", 1, lambda r, _: r.choice(OURS)),

@@ -26,6 +26,7 @@ EXPECTED = (
     r"|cpuidle_lab: \w+: no tunable \w+, or its value|cpuidle_lab: gate: there is no base governor"
     r"|cpuidle_lab: bpf: \w+ is (taken off|refused)"
     r"|APIC: Stale IRR: "
+    r"|cpuidle_emul: domains: CPU [0-9]+ of 'b' is not there"
     r"|AE_AML_LOOP_TIMEOUT|derive routing for PCI INT A|PCI INT A: no GSI"
 )
 # Words of the checkers, where any other warning is expected because memory is refused.
