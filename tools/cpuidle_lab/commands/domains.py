@@ -28,9 +28,10 @@ examples:
                                      a page, too: the domains over time, and the CPUs in the way
 
 DOMAINS is a tree that comes along (xeon, ecore-modules, client, mt8196, zen2-server, power9-smt4),
-dts:NAME[@SERIES] of the kernel's device trees, or a machine file with `domains`. power:cpu_idle of
-all CPUs is enough; with events of irq and timer (capture --stock) the causes have names. Energies
-are modelled. docs/domains.md explains the figures.
+dts:NAME[@SERIES] of the kernel's device trees, lpi:DUMP of a machine with ACPI _LPI (lpi:this is
+this one), or a machine file with `domains`. power:cpu_idle of all CPUs is enough; with events of
+irq and timer (capture --stock) the causes have names. Energies are modelled. docs/domains.md
+explains the figures.
 
 exit codes: 0 done, 1 a file is no trace, the tree does not fit it, or a figure contradicts itself,
 2 wrong usage

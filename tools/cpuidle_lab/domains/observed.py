@@ -19,9 +19,9 @@ from cpuidle_lab.figures.analysis import phases
 from cpuidle_lab.figures.frames import Frames, frames_of_trace
 from cpuidle_lab.figures.intervals import table_of
 from cpuidle_lab.host.sysfs import cpu_list
+from cpuidle_lab.recording import domain_trees
 from cpuidle_lab.recording import trace as tr
 from cpuidle_lab.recording.trace import Trace
-from cpuidle_lab.states import domain_files
 from cpuidle_lab.states.domains import KERNEL, Domain, grow
 from cpuidle_lab.states.table import CpuTable, StateTable
 
@@ -153,7 +153,7 @@ def tree_of(spec: str, tables: Mapping[int, StateTable], cpus: int, path: Path) 
     Raises:
         UserError: they are no tree over these CPUs.
     """
-    rules, lists = domain_files.read(spec)
+    rules, lists = domain_trees.read(spec)
     numbers = range(max([cpus, *(cpu + 1 for cpu in tables)]))
     try:
         return grow(rules, list(numbers), tables, lists)

@@ -37,13 +37,12 @@ from cpuidle_lab.domains import replayed
 from cpuidle_lab.figures import invariants, withheld
 from cpuidle_lab.figures.group import FEW_INTERVALS
 from cpuidle_lab.fleet import inputs
-from cpuidle_lab.recording import columns, state_tables
+from cpuidle_lab.recording import columns, domain_trees, state_tables
 from cpuidle_lab.recording.columns import Recording, names
 from cpuidle_lab.recording.native import native_reader
 from cpuidle_lab.recording.trace import context_with
 from cpuidle_lab.replay.candidates import Candidate, candidate
 from cpuidle_lab.replay.recorded import RECORDED
-from cpuidle_lab.states import domain_files
 from cpuidle_lab.states.costs import model_of
 from cpuidle_lab.states.table import CpuTable, StateTable
 
@@ -147,7 +146,7 @@ def kept_name(content: str, scrub: bool) -> str:
 @cache
 def _tree(domains: str) -> str:
     """Return a short digest of a tree of domains, "" if none is given."""
-    return f"-{_digest([repr(domain_files.read(domains))])[:8]}" if domains else ""
+    return f"-{_digest([repr(domain_trees.read(domains))])[:8]}" if domains else ""
 
 
 def part_name(content: str, label: str, domains: str = "") -> str:

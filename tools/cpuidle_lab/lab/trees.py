@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.lab.session import EXIT_MOST_US, NAME, TARGET_MOST_US
-from cpuidle_lab.states import domain_files
+from cpuidle_lab.recording import domain_trees
 from cpuidle_lab.states.domains import ALL, KERNEL, DomainState, Rule
 
 # As the emulator's source has them (emul/domains.h).
@@ -75,9 +75,9 @@ def emulated_rules(rules: Sequence[Rule], spec: str) -> str:
 
 
 def emulated_domains(spec: str) -> str:
-    """Return the emulator's parameter for a tree by any name that domain_files.read() takes.
+    """Return the emulator's parameter for a tree by any name that domain_trees.read() takes.
 
     Raises:
         UserError: there is no such tree, or it cannot be emulated.
     """
-    return emulated_rules(domain_files.read(spec)[0], spec)
+    return emulated_rules(domain_trees.read(spec)[0], spec)

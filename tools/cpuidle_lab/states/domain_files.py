@@ -168,7 +168,7 @@ def read(spec: str) -> tuple[list[Rule], Cpus]:
     else:
         raise UserError(
             f"unknown tree '{spec}'{did_you_mean(spec, names())}; there are {', '.join(names())}, "
-            "or give dts:NAME or a machine file",
+            "or give dts:NAME, lpi:DUMP or a machine file",
             USAGE,
         )
     return _Domains(path, 1).domains(root_of(path))
