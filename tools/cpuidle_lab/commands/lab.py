@@ -47,6 +47,8 @@ examples:
   cpuidle-lab lab --governor gate --set gate.base=menu -o out -- stress-ng --timer 1 -t 2
   cpuidle-lab lab --machine spr --cpus 4 --domains xeon --governor teo_ng
                                             a package that sleeps, too (docs/domains.md)
+  cpuidle-lab lab --machine pepc:srf2 --cpus 8 --cluster 4 --domains ecore-modules
+                                            modules of E-cores, of which the kernel knows
   cpuidle-lab lab --script my-test.sh --no-trace
   cpuidle-lab lab --machine power9 --clone my.clone --governor wteo
                                             a recorded workload, rebuilt by cpuidle-lab clone
@@ -73,6 +75,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"{', '.join((*FLAVOURS, *FURTHER_FLAVOURS))} (default: %(default)s)",
     )
     add("--cpus", type=int, default=2, metavar="N", help="number of CPUs (default: %(default)s)")
+    add("--packages", type=int, default=1, metavar="N",
+        help="among which they are divided (default: %(default)s)")  # fmt: skip
+    add("--threads", type=int, default=1, metavar="N",
+        help="CPUs of a core (default: %(default)s)")  # fmt: skip
+    add("--cluster", type=int, default=0, metavar="N",
+        help="CPUs that share a second-level cache (default: those of a core)")  # fmt: skip
     add(
         "--machine",
         default="skx",
@@ -206,6 +214,9 @@ def lab_run(args: argparse.Namespace) -> LabRun:
         script=script,
         kernel=args.kernel,
         cpus=args.cpus,
+        packages=args.packages,
+        threads=args.threads,
+        cluster=args.cluster,
         seed=args.seed,
         real_time=args.real_time,
         time_limit_s=args.time_limit,

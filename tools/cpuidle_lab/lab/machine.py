@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO
 
 from cpuidle_lab.base.cache import check_ending, ending, is_full, stop_group
-from cpuidle_lab.base.errors import USAGE, UserError
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.lab.monitor import Monitor
 from cpuidle_lab.lab.saved import Saved
 
@@ -82,6 +82,7 @@ class VirtualMachine:
         turn_us: see TURN_US; 0: turns have no bound.
         packages: among which the CPUs are divided.
         threads: CPUs of a core.
+        cluster: CPUs that share a second-level cache, as a module of E-cores; 0: those of a core.
         boots: how often it is booted where stale code ends it; see ran_stale_code().
         saved: where it is saved, or goes on from, if at all.
     """
@@ -100,6 +101,7 @@ class VirtualMachine:
     turn_us: int = TURN_US
     packages: int = 1
     threads: int = 1
+    cluster: int = 0
     boots: int = BOOTS
     saved: Saved | None = None
 
@@ -127,7 +129,7 @@ class VirtualMachine:
             *time_source,
             *("-seed", str(self.seed)),
             *("-cpu", self._cpu()),
-            *("-smp", f"{self.cpus},sockets={self.packages},threads={self.threads}"),
+            *self._topology(),
             *("-m", str(self.memory_mib)),
             *("-nodefaults", "-no-user-config", "-no-reboot"),
             *("-bios", FIRMWARE),
@@ -149,8 +151,18 @@ class VirtualMachine:
     def _cpu(self) -> str:
         """Return the model of the CPUs."""
         model = CPU if self.real_time else VIRTUAL_CPU
-        # Linux looks for threads of AMD's in a leaf that QEMU's emulation does not have.
-        return model if self.threads == 1 else f"{model},vendor=GenuineIntel"
+        # Linux looks for AMD's threads and caches in leaves that QEMU's emulation does not have.
+        is_flat = self.threads == 1 and not self.cluster
+        return model if is_flat else f"{model},vendor=GenuineIntel"
+
+    def _topology(self) -> list[str]:
+        """Return what divides the CPUs among packages, clusters and cores."""
+        divided = f"{self.cpus},sockets={self.packages},threads={self.threads}"
+        if not self.cluster:
+            return ["-smp", divided]
+        clusters = self.cpus // self.packages // self.cluster
+        cache = "smp-cache.0.cache=l2,smp-cache.0.topology=module"
+        return ["-smp", f"{divided},modules={clusters}", "-machine", cache]
 
     def _turns(self) -> list[str]:
         """Return what bounds the turn of a CPU in virtual time; see TURN_US."""
@@ -168,12 +180,6 @@ class VirtualMachine:
         Raises:
             UserError: a panic or the time limit; the message has the console's end.
         """
-        if self.cpus < 1:
-            raise UserError("the machine needs at least one CPU", USAGE)
-        if self.packages < 1 or self.cpus % self.packages:
-            raise UserError("each package needs the same number of CPUs", USAGE)
-        if self.threads < 1 or self.cpus // self.packages % self.threads:
-            raise UserError("each core needs the same number of CPUs", USAGE)
         for boot in range(1, self.boots + 1):
             self._boot(said)
             if boot == self.boots or not ran_stale_code(self.console.read_text(errors="replace")):

@@ -28,7 +28,7 @@ SCRIPT_BEGINS = "lab: script begins"
 WARNING_LEVEL = 4  # of the kernel's log; lower is worse
 
 # A run goes on from a machine that has booted if it has these as every run.
-SAVED_WITH = ("memory_mib", "options", "packages", "threads")
+SAVED_WITH = ("memory_mib", "options", "packages", "threads", "cluster")
 BOOT_LIMIT_S = 600
 
 # Kernels whose second CPU never starts in virtual time: the first one waits for it without ever
@@ -57,6 +57,7 @@ class LabRun:
         turn_us: bound of a CPU's turn in virtual time, us (machine.TURN_US); 0: none.
         packages: among which the CPUs are divided.
         threads: CPUs of a core.
+        cluster: CPUs that share a second-level cache; 0: those of a core.
         changes: files of the modules' sources to replace, by path below the top of the tree; one
             without text is left out.
         boots: how often it is booted where QEMU ends it by stale code (machine.ran_stale_code()).
@@ -75,6 +76,7 @@ class LabRun:
     turn_us: int = TURN_US
     packages: int = 1
     threads: int = 1
+    cluster: int = 0
     changes: Mapping[str, str] = field(default_factory=dict)
     boots: int = BOOTS
 
@@ -135,7 +137,9 @@ def run_lab(run: LabRun, output: Path, title: str = "") -> LabResult:
             has something else than results, or another run makes it. A script that fails is no
             error here: see LabResult.check().
     """
-    is_real_time(run)  # refuses an impossible run before its images are made
+    # An impossible run is refused before its images are made.
+    is_real_time(run)
+    check_topology(run)
     with room_for(output) as folder:
         version, wall_s = boot(run, folder, output, title)
     return read_results(output.absolute(), version, wall_s)
@@ -219,6 +223,7 @@ def bare(run: LabRun, kernel: Path, folder: Path) -> VirtualMachine:
         turn_us=run.turn_us,
         packages=run.packages,
         threads=run.threads,
+        cluster=run.cluster,
         boots=run.boots,
     )
 
@@ -305,6 +310,23 @@ def booted_of(usual: LabRun, kernel: images.Kernel) -> list[str | bytes]:
 def consoles(folder: Path) -> Iterator[Path]:
     """Return the consoles of all boots; that of the last one is called "console"."""
     return folder.glob("console*")
+
+
+def check_topology(run: LabRun) -> None:
+    """Refuse packages, clusters and cores that have not the same number of CPUs.
+
+    Raises:
+        UserError: they have not.
+    """
+    if run.cpus < 1:
+        raise UserError("the machine needs at least one CPU", USAGE)
+    if run.packages < 1 or run.cpus % run.packages:
+        raise UserError("each package needs the same number of CPUs", USAGE)
+    if run.threads < 1 or run.cpus // run.packages % run.threads:
+        raise UserError("each core needs the same number of CPUs", USAGE)
+    cluster = run.cluster or run.threads
+    if cluster < 0 or cluster % run.threads or run.cpus // run.packages % cluster:
+        raise UserError("each cluster needs the same number of whole cores", USAGE)
 
 
 def is_real_time(run: LabRun) -> bool:
