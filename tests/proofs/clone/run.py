@@ -7,6 +7,7 @@ stands beside it: docs/clone.md.
 """
 
 import argparse
+import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from cpuidle_lab.base.errors import FAILURE, USAGE, UserError
 from cpuidle_lab.base.files import scratch
 from cpuidle_lab.clone import build, events, judge, session
 from cpuidle_lab.clone.session import Place, Regime
-from cpuidle_lab.crossval import own
+from cpuidle_lab.crossval import own, plan
 from cpuidle_lab.crossval.parts import Part, parts
 from cpuidle_lab.evidence.tables import Table
 from cpuidle_lab.lab import LabRun, run_lab, workloads
@@ -30,22 +31,27 @@ EXAMPLES = {
     "--only redis": "",
     "--only two-regimes": "the program of experiment two-regimes",
     "--only nginx-wrk --no-calls": "without pipes and sockets",
+    "--all": "every workload of the lab, as crossval has them",
     "--costs": "instructions and bytes of the events of calls",
 }
 
-# Machine by workload.
-CASES = {"redis": "power9", "pgbench-1": "skx", "cyclictest-1700us": "skx", "nginx-wrk": "skl"}
+# Machine and seconds by workload, as crossval has them.
+EVERY = {name: (machine, seconds)
+         for machine, table in plan.TABLES.items() for name, seconds in table.items()}  # fmt: skip
+CASES = ("redis", "pgbench-1", "cyclictest-1700us", "nginx-wrk")
 # Programs whose clone must be refused: they adapt to their own speed.
-REFUSED = {"stress-switch": "skl"}
+REFUSED = ("stress-switch",)
 REFUSED_UNDER, REQUEST_US = "menu_ng", 2
 REGIMES = "two-regimes"
 GOVERNORS = ("teo_ng", "menu_ng")
-REPEATS, SECONDS = 3, 1
+REPEATS = 3
+# Of all workloads, so many pass the gates.
+PASS_LEAST = 18
 
 # Of a clone under a governor that did not make its recording, points.
 CROSS_POINTS = 2.0
 
-_TRACE_MIB, _REST_MIB, _LIMIT_S, _TURN_US = 512, 1024, 1800, 10
+_TRACE_MIB, _REST_MIB, _LIMIT_S = 512, 1024, 1800
 
 
 @dataclass(frozen=True)
@@ -68,10 +74,38 @@ class Line:
     def faults(self) -> list[str]:
         """Limits that it misses: those of the gates, and of another governor's regret."""
         found = list(self.check.faults())
-        cross = self.check.regime != self.source
-        if cross and not found and abs(self.check.error) > max(CROSS_POINTS, self.check.doubt):
+        if (
+            self.crossed
+            and not found
+            and abs(self.check.error) > max(CROSS_POINTS, self.check.doubt)
+        ):
             found = [f"it is {self.check.error:+.1f} points off"]
         return found
+
+    @property
+    def crossed(self) -> bool:
+        """The clone is of another governor's recording."""
+        return self.check.regime != self.source
+
+    @property
+    def replay_error(self) -> float:
+        """Regret by replay less that of the workload, points."""
+        return self.replayed - self.check.real.regret
+
+    def sentences(self) -> list[str]:
+        """Return a sentence for each limit that it misses."""
+        return [f"{self.workload}, clone of {self.source}: {fault}" for fault in self.faults]
+
+    def text(self) -> str:
+        """Return a line for those who wait."""
+        one = self.check
+        regrets = [" ".join(f"{regret:.1f}" for regret in told.regrets)
+                   for told in (one.real, one.clone)]  # fmt: skip
+        lengths = " and ".join(
+            f"{statistics.fmean(told.lengths_s):.3f}" for told in (one.real, one.clone)
+        )
+        return (f"{self.workload}: {one.regime} {regrets[0]}; clone of {self.source} {regrets[1]}; "
+                f"moved {one.moved:.1f} %, {lengths} s")  # fmt: skip
 
     def cells(self) -> list[str | float | None]:
         """Return its row."""
@@ -95,10 +129,11 @@ def record(
     """Return a recording of a workload: REPEATS times under each regime."""
     found = workloads.find(workload)
     plans = [
-        replace(found.phase(one.governor, SECONDS, place.seed + number), request_us=one.request_us)
+        replace(found.phase(one.governor, EVERY[workload][1], place.seed + number),
+                request_us=one.request_us)
         for one in regimes
         for number in range(REPEATS)
-    ]
+    ]  # fmt: skip
     recorded = (OUR_EVENTS, *events.CLONE_EVENTS, *(events.CALL_EVENTS if calls else ()))
     run = LabRun(
         Session(place.machine, plans, recorded, trace_mib=_TRACE_MIB).script(),
@@ -108,7 +143,7 @@ def record(
         memory_mib=_TRACE_MIB + _REST_MIB,
         real_time=False,
         time_limit_s=_LIMIT_S,
-        turn_us=_TURN_US,
+        turn_us=place.turn_us,
     )
     return run_lab(run, folder / workload, f"Recording {workload}").check().files / TRACE
 
@@ -173,12 +208,74 @@ def two_regimes(seed: int) -> list[str]:
     return [f"{row.what} is {row.figures()}" for row in rows if row.state != AGREES]
 
 
+def _place(workload: str, args: argparse.Namespace) -> Place:
+    """Return the machine of a workload."""
+    turn_us = plan.turn_of(workload)
+    return Place(EVERY[workload][0], args.kernel, seed=args.seed, turn_us=turn_us)
+
+
+def _lines(workload: str, args: argparse.Namespace, missed: list[str]) -> list[Line]:
+    """Return the rows of a workload; what ends one early is added to what was missed."""
+    found: list[Line] = []
+    try:
+        for line in judged(workload, _place(workload, args), calls=args.calls):
+            found.append(line)
+            print(line.text(), flush=True)
+    except UserError as error:
+        missed.append(f"{workload}: {error}")
+    return found
+
+
 def _names(words: Sequence[str]) -> list[str]:
-    known = [*CASES, *REFUSED, REGIMES]
+    known = [*EVERY, REGIMES]
     for word in words:
         if word not in known:
             raise UserError(f"unknown case '{word}'; there are {', '.join(known)}", USAGE)
-    return list(dict.fromkeys(words)) or known
+    return list(dict.fromkeys(words)) or [*CASES, *REFUSED, REGIMES]
+
+
+def every(args: argparse.Namespace) -> list[str]:
+    """Clone all workloads; return what is missed: the gates refuse too many."""
+    missed: list[str] = []
+    lines = {name: _lines(name, args, missed) for name in EVERY}
+    rows = [line for found in lines.values() for line in found]
+    _show(rows)
+    for sentence in [*missed, *(sentence for line in rows for sentence in line.sentences())]:
+        print(f"refused: {sentence}")
+    passed = [name for name, found in lines.items()
+              if len(found) == len(GOVERNORS) ** 2
+              and not any([*line.check.faults()] for line in found)]  # fmt: skip
+    print(f"{len(passed)} of {len(EVERY)} workloads pass the gates: {', '.join(passed)}")
+    crossed = [line for name in passed for line in lines[name] if line.crossed]
+    if crossed:
+        clone, replay = (
+            statistics.fmean(map(abs, errors))
+            for errors in zip(*((line.check.error, line.replay_error) for line in crossed),
+                              strict=True)
+        )  # fmt: skip
+        print(f"of these the mean cross error is {clone:.2f} points, that of replay {replay:.2f}")
+    few = f"fewer than {PASS_LEAST} of {len(EVERY)} workloads pass the gates"
+    return [few] if len(passed) < PASS_LEAST else []
+
+
+def _show(lines: Sequence[Line]) -> None:
+    if lines:
+        Table("", _HEADS, [line.cells() for line in lines], 1).print(console())
+
+
+def chosen(args: argparse.Namespace) -> list[str]:
+    """Judge the cases that were chosen; return what is missed."""
+    lines: list[Line] = []
+    missed: list[str] = []
+    for name in _names(args.only):
+        if name == REGIMES:
+            missed += two_regimes(args.seed)
+        elif name in REFUSED and args.calls:
+            missed += not_refused(name, _place(name, args))
+        else:
+            lines += _lines(name, args, missed)
+    _show(lines)
+    return [*missed, *(sentence for line in lines for sentence in line.sentences())]
 
 
 def run(args: argparse.Namespace) -> int:
@@ -186,23 +283,7 @@ def run(args: argparse.Namespace) -> int:
     if args.costs:
         cost.table(args.kernel, args.seed).print(console())
         return 0
-    lines: list[Line] = []
-    missed: list[str] = []
-    for name in _names(args.only):
-        if name == REGIMES:
-            missed += two_regimes(args.seed)
-            continue
-        place = Place((CASES | REFUSED)[name], args.kernel, seed=args.seed)
-        if name in REFUSED and args.calls:
-            missed += not_refused(name, place)
-        else:
-            lines += judged(name, place, calls=args.calls)
-    if lines:
-        Table("", _HEADS, [line.cells() for line in lines], 1).print(console())
-    missed += [
-        f"{line.workload}, clone of {line.source}: {fault}"
-        for line in lines for fault in line.faults
-    ]  # fmt: skip
+    missed = every(args) if args.all else chosen(args)
     for sentence in missed:
         print(f"missed: {sentence}")
     return FAILURE if missed else 0
@@ -212,7 +293,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     proofs.shared(parser, kernel="6.12", seed=1)
     parser.add_argument("--only", nargs="+", default=[], metavar="WORKLOAD",
-                        help=f"of {', '.join([*CASES, *REFUSED, REGIMES])}")  # fmt: skip
+                        help=f"of {', '.join([*EVERY, REGIMES])}")  # fmt: skip
+    parser.add_argument("--all", action="store_true",
+                        help="every workload of the lab, and how many pass")  # fmt: skip
     parser.add_argument("--no-calls", action="store_false", dest="calls",
                         help="record no calls: clones have no pipes and sockets")  # fmt: skip
     parser.add_argument("--costs", action="store_true",

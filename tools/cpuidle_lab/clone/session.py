@@ -72,12 +72,14 @@ class Place:
         kernel: series.
         cpus: how many.
         seed: of the machine.
+        turn_us: bound of a CPU's turn.
     """
 
     machine: str = _MACHINE
     kernel: str = LabRun.kernel
     cpus: int = 2
     seed: int = 1
+    turn_us: int = _TURN_US
 
     def run(self, plans: Sequence[play.ClonePlan], clone: Program) -> LabRun:
         """Return the boot that plays a clone, with the events of a recording for clones.
@@ -96,7 +98,7 @@ class Place:
             memory_mib=_TRACE_MIB + _REST_MIB,
             real_time=False,
             time_limit_s=_LIMIT_S,
-            turn_us=_TURN_US,
+            turn_us=self.turn_us,
         )
 
 
