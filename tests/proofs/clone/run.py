@@ -9,15 +9,17 @@ stands beside it: docs/clone.md.
 import argparse
 import statistics
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cpuidle_lab.base.errors import FAILURE, USAGE, UserError
-from cpuidle_lab.base.files import scratch
+from cpuidle_lab.base.files import headed, make_folder, marked, scratch, write_whole
 from cpuidle_lab.clone import build, events, judge, session
 from cpuidle_lab.clone.session import Place, Regime
 from cpuidle_lab.crossval import own, plan
 from cpuidle_lab.crossval.parts import Part, parts
+from cpuidle_lab.evidence import plots
 from cpuidle_lab.evidence.tables import Table
 from cpuidle_lab.lab import LabRun, run_lab, workloads
 from cpuidle_lab.lab.session import OUR_EVENTS, TRACE, Session
@@ -32,6 +34,7 @@ EXAMPLES = {
     "--only two-regimes": "the program of experiment two-regimes",
     "--only nginx-wrk --no-calls": "without pipes and sockets",
     "--all": "every workload of the lab, as crossval has them",
+    "--only redis -o redis": "keep recording, clones and a picture",
     "--costs": "instructions and bytes of the events of calls",
 }
 
@@ -47,6 +50,8 @@ GOVERNORS = ("teo_ng", "menu_ng")
 REPEATS = 3
 # Of all workloads, so many pass the gates.
 PASS_LEAST = 18
+# A smaller regret is drawn as this, %.
+LEAST_SHOWN = 0.1
 
 # Of a clone under a governor that did not make its recording, points.
 CROSS_POINTS = 2.0
@@ -156,14 +161,29 @@ def _by_regime(trace: Path) -> dict[str, list[Part]]:
     return found
 
 
-def judged(workload: str, place: Place, *, calls: bool) -> Iterator[Line]:
+@contextmanager
+def _folder(output: Path | None) -> Iterator[Path]:
+    """Yield where recordings and clones are left, or a folder that goes again."""
+    if output is None:
+        with scratch() as folder:
+            yield folder
+    else:
+        make_folder(output)
+        yield output
+
+
+def judged(
+    workload: str, place: Place, *, calls: bool, output: Path | None = None
+) -> Iterator[Line]:
     """Record a workload, clone it, and yield the rows."""
-    with scratch() as folder:
+    with _folder(output) as folder:
         trace = record(workload, place, folder, [*map(Regime, GOVERNORS)], calls=calls)
         phases, real = events.phases(events.read(trace), trace), _by_regime(trace)
         for source in GOVERNORS:
             phase = next(one for one in phases if one.governor == source)
             clone = session.corrected(build.build(phase, trace), Regime(source), place)
+            text = clone.text()
+            write_whole(folder / f"{workload}.{source}.clone", text, headed(text))
             played = session.played(clone, [Regime(name) for name in GOVERNORS], place)
             found = judge.verdict(source, real, played)
             for check in found.checks:
@@ -218,7 +238,8 @@ def _lines(workload: str, args: argparse.Namespace, missed: list[str]) -> list[L
     """Return the rows of a workload; what ends one early is added to what was missed."""
     found: list[Line] = []
     try:
-        for line in judged(workload, _place(workload, args), calls=args.calls):
+        for line in judged(workload, _place(workload, args), calls=args.calls,
+                           output=args.output):  # fmt: skip
             found.append(line)
             print(line.text(), flush=True)
     except UserError as error:
@@ -239,7 +260,7 @@ def every(args: argparse.Namespace) -> list[str]:
     missed: list[str] = []
     lines = {name: _lines(name, args, missed) for name in EVERY}
     rows = [line for found in lines.values() for line in found]
-    _show(rows)
+    _show(rows, args.output)
     for sentence in [*missed, *(sentence for line in rows for sentence in line.sentences())]:
         print(f"refused: {sentence}")
     passed = [name for name, found in lines.items()
@@ -258,9 +279,40 @@ def every(args: argparse.Namespace) -> list[str]:
     return [few] if len(passed) < PASS_LEAST else []
 
 
-def _show(lines: Sequence[Line]) -> None:
-    if lines:
-        Table("", _HEADS, [line.cells() for line in lines], 1).print(console())
+def plot(lines: Sequence[Line]) -> plots.Plot:
+    """Return the picture: regret of another governor, predicted against recorded."""
+    crossed = [line for line in lines if line.crossed]
+    refused = {(line.workload, line.source) for line in lines if [*line.check.faults()]}
+    kinds: dict[str, list[tuple[float, float]]] = {"replay": [], "clone": [], "clone, refused": []}
+    for line in crossed:
+        real, is_refused = line.check.real.regret, (line.workload, line.source) in refused
+        kinds["replay"].append((real, line.replayed))
+        kinds["clone, refused" if is_refused else "clone"].append((real, line.check.clone.regret))
+    values = [value for dots in kinds.values() for dot in dots for value in dot]
+    low, high = max(LEAST_SHOWN, min(values)), max(values)
+    marks = [
+        plots.Line(kind, [(max(x, low), max(y, low)) for x, y in dots], joined=False)
+        for kind, dots in kinds.items() if dots
+    ]  # fmt: skip
+    return plots.Plot(
+        "clone",
+        "Regret of another governor than the recording's",
+        "recorded, %",
+        "predicted, %",
+        [*marks, plots.Line("equal", [(low, low), (high, high)])],
+        log_x=True,
+        log_y=True,
+    )
+
+
+def _show(lines: Sequence[Line], output: Path | None) -> None:
+    """Print the table; leave the picture beside the recordings."""
+    if not lines:
+        return
+    Table("", _HEADS, [line.cells() for line in lines], 1).print(console())
+    if output and any(line.crossed for line in lines):
+        drawn = plot(lines)
+        write_whole(output / f"{drawn.name}.svg", plots.svg(drawn), marked(plots.MARK))
 
 
 def chosen(args: argparse.Namespace) -> list[str]:
@@ -274,7 +326,7 @@ def chosen(args: argparse.Namespace) -> list[str]:
             missed += not_refused(name, _place(name, args))
         else:
             lines += _lines(name, args, missed)
-    _show(lines)
+    _show(lines, args.output)
     return [*missed, *(sentence for line in lines for sentence in line.sentences())]
 
 
@@ -291,7 +343,7 @@ def run(args: argparse.Namespace) -> int:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    proofs.shared(parser, kernel="6.12", seed=1)
+    proofs.shared(parser, kernel="6.12", seed=1, output=None)
     parser.add_argument("--only", nargs="+", default=[], metavar="WORKLOAD",
                         help=f"of {', '.join([*EVERY, REGIMES])}")  # fmt: skip
     parser.add_argument("--all", action="store_true",
