@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The experiment on clones: which workloads pass, without the lab."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cpuidle_lab.base.errors import FAILURE, UserError
+from cpuidle_lab.cli import main
+from cpuidle_lab.clone.session import Place
+from tests.proofs.clone import run
+from tests.unit.test_clone import check, told
+
+# Regrets of the clone under the governor that recorded, and under the other; 50 were recorded.
+GOOD, OFF, BAD = (50.0, 51.0), (50.0, 54.0), (50.0, 70.0)
+
+
+def lines(workload: str, regrets: tuple[float, float]) -> Iterator[run.Line]:
+    """Yield the rows of a workload."""
+    for source in run.GOVERNORS:
+        for governor in run.GOVERNORS:
+            regret = regrets[governor != source]
+            yield run.Line(workload, source, check(governor, told([regret])), 58.0)
+
+
+@pytest.fixture
+def regrets(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[float, float]]:
+    """Return the regrets of clones by workload; the clone of another one is stuck."""
+    found: dict[str, tuple[float, float]] = {}
+
+    def judged(workload: str, _place: Place, **_: Any) -> Iterator[run.Line]:
+        if workload not in found:
+            raise UserError("the clone is stuck")
+        return lines(workload, found[workload])
+
+    monkeypatch.setattr(run, "judged", judged)
+    return found
+
+
+@pytest.mark.parametrize("passed", [run.PASS_LEAST, run.PASS_LEAST - 1])
+def test_all_workloads_are_counted_past_one_that_fails(
+    passed: int, regrets: dict[str, tuple[float, float]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = [*run.EVERY]
+    regrets |= dict.fromkeys(names[:passed], GOOD) | dict.fromkeys(names[passed:-1], BAD)
+    code = main(["experiment", "clone", "--all"])
+    said = capsys.readouterr().out
+    assert f"{passed} of {len(names)} workloads pass the gates" in said
+    assert f"refused: {names[-1]}: the clone is stuck" in said
+    assert "the mean cross error is 1.00 points, that of replay 8.00" in said
+    assert (code == FAILURE) == (passed < run.PASS_LEAST)
+
+
+def test_a_clone_within_the_gates_may_miss_the_limit_of_another_governor(
+    regrets: dict[str, tuple[float, float]],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    regrets |= {"redis": GOOD, "idle": OFF}
+    words = ["experiment", "clone", "--only", "redis", "idle", "fio-1", "-o", str(tmp_path)]
+    assert main(words) == FAILURE
+    missed = [line for line in capsys.readouterr().out.splitlines() if line.startswith("missed")]
+    assert missed == ["missed: fio-1: the clone is stuck"] + [
+        f"missed: idle, clone of {source}: it is +4.0 points off" for source in run.GOVERNORS
+    ]
+    assert "clone, refused" not in (tmp_path / "clone.svg").read_text()
+
+
+def test_the_picture_marks_clones_that_are_refused() -> None:
+    rows = [*lines("redis", GOOD), *lines("fio-1", BAD)]
+    kinds = {line.label: list(line.points) for line in run.plot(rows).lines}
+    assert kinds["replay"] == [(50.0, 58.0)] * 4
+    assert kinds["clone"] == [(50.0, 51.0)] * 2
+    assert kinds["clone, refused"] == [(50.0, 70.0)] * 2
