@@ -84,7 +84,7 @@ def _served() -> tuple[list[Task], list[Joint]]:
 def test_the_recording_of_a_clone_has_its_pipe_and_its_connections(tmp_path: Path) -> None:
     tasks, joints = _served()
     made = Program("calls", "menu_ng", 300_000_000, 0, tasks, joints=joints)
-    boot = Place().run([Regime("menu_ng").plan(made)], made)
+    boot = Place().run([Regime("menu_ng").plan(made)], [made])
     trace = run_lab(boot, tmp_path / "out").check().files / TRACE
     (phase,) = events.phases(events.read(trace), trace)
     again = build.build(phase, trace)

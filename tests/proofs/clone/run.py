@@ -179,17 +179,20 @@ def judged(
     with _folder(output) as folder:
         trace = record(workload, place, folder, [*map(Regime, GOVERNORS)], calls=calls)
         phases, real = events.phases(events.read(trace), trace), _by_regime(trace)
-        for source in GOVERNORS:
-            phase = next(one for one in phases if one.governor == source)
-            clone = session.corrected(build.build(phase, trace), Regime(source), place)
+        programs = {
+            Regime(source): build.build(next(x for x in phases if x.governor == source), trace)
+            for source in GOVERNORS
+        }
+        clones = session.corrected(programs, place)
+        for regime, clone in clones.items():
             text = clone.text()
-            write_whole(folder / f"{workload}.{source}.clone", text, headed(text))
-            played = session.played(clone, [Regime(name) for name in GOVERNORS], place)
-            found = judge.verdict(source, real, played)
-            for check in found.checks:
-                outcome = own.play(real[source][0], real[check.regime][0],
-                                   restore=check.regime == source)  # fmt: skip
-                yield Line(workload, source, check, outcome.regret or 0.0)
+            write_whole(folder / f"{workload}.{regime.governor}.clone", text, headed(text))
+        played = session.played([*clones.values()], [*clones], place)
+    for source, one in zip(GOVERNORS, played, strict=True):
+        for check in judge.verdict(source, real, one).checks:
+            outcome = own.play(real[source][0], real[check.regime][0],
+                               restore=check.regime == source)  # fmt: skip
+            yield Line(workload, source, check, outcome.regret or 0.0)
 
 
 def not_refused(workload: str, place: Place) -> list[str]:
@@ -198,10 +201,11 @@ def not_refused(workload: str, place: Place) -> list[str]:
     with scratch() as folder:
         trace = record(workload, place, folder, regimes)
         phase, real = events.phases(events.read(trace), trace)[0], _by_regime(trace)
-    clone = session.corrected(build.build(phase, trace), regimes[0], place)
+    clones = session.corrected({regimes[0]: build.build(phase, trace)}, place)
     source = next(label for label, found in real.items()
                   if found[0].request_us == REQUEST_US)  # fmt: skip
-    found = judge.verdict(source, real, session.played(clone, regimes, place))
+    (played,) = session.played([*clones.values()], regimes, place)
+    found = judge.verdict(source, real, played)
     print(f"{workload}: {found.why}")
     return [] if found.adapts else [f"{workload}: is not refused as one that adapts"]
 

@@ -2,7 +2,7 @@
 """The boots by which a clone is calibrated, corrected, and played under each governor."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,8 +23,12 @@ SHIFTS_NS = (0, 1_300_000, 2_600_000)
 
 _MACHINE, _TURN_US, _LIMIT_S = "skx", 10, 1800
 _TRACE_MIB, _REST_MIB = 512, 1024
-# The clone's file in the guest.
+# Files of the clones in the guest begin so.
 _FILE = "clone"
+
+
+def _file(number: int) -> str:
+    return f"{_FILE}{number or ''}"
 
 
 @dataclass(frozen=True)
@@ -50,10 +54,10 @@ class Regime:
         settings = tuple(Setting(name, *pair) for pair in part.recorder.settings)
         return cls(name, settings, part.request_us)
 
-    def plan(self, clone: Program, **facts: object) -> play.ClonePlan:
+    def plan(self, clone: Program, file: str = _FILE, **facts: object) -> play.ClonePlan:
         """Return the phase that plays a clone, of the file of that name, under it."""
         known = {"tunables": self.settings, "request_us": self.request_us}
-        return play.plan(clone, _FILE, self.governor, **known | facts)
+        return play.plan(clone, file, self.governor, **known | facts)
 
 
 # Names of governors that the lab's kernels have by another one.
@@ -81,20 +85,20 @@ class Place:
     seed: int = 1
     turn_us: int = _TURN_US
 
-    def run(self, plans: Sequence[play.ClonePlan], clone: Program) -> LabRun:
-        """Return the boot that plays a clone, with the events of a recording for clones.
+    def run(self, plans: Sequence[play.ClonePlan], clones: Sequence[Program]) -> LabRun:
+        """Return the boot that plays clones, with the events of a recording for clones.
 
         Raises:
             UserError: the machine is unknown, or has no virtual time.
         """
-        calls = events.CALL_EVENTS if clone.joints else ()
+        calls = events.CALL_EVENTS if any(clone.joints for clone in clones) else ()
         recorded = (OUR_EVENTS, *events.CLONE_EVENTS, *calls)
         return LabRun(
             Session(self.machine, plans, recorded, trace_mib=_TRACE_MIB).script(),
             kernel=self.kernel,
             cpus=self.cpus,
             seed=self.seed,
-            files=play.files({_FILE: clone}),
+            files=play.files({_file(number): clone for number, clone in enumerate(clones)}),
             memory_mib=_TRACE_MIB + _REST_MIB,
             real_time=False,
             time_limit_s=_LIMIT_S,
@@ -109,7 +113,7 @@ def calibrated(place: Place) -> dict[str, float]:
         UserError: the boot fails, or the recording lacks a pair.
     """
     program = calibrate.probe()
-    run = Place(kernel=place.kernel).run([Regime("menu_ng").plan(program)], program)
+    run = Place(kernel=place.kernel).run([Regime("menu_ng").plan(program, _file(0))], [program])
 
     def measure(target: Path) -> None:
         result = run_lab(run, target / "results", "Measuring the player's own cost").check()
@@ -126,63 +130,67 @@ def calibrated(place: Place) -> dict[str, float]:
     return found
 
 
-def corrected(program: Program, regime: Regime, place: Place) -> Program:
-    """Return a clone whose pieces have the recorded lengths under the recording's regime.
+def corrected(programs: Mapping[Regime, Program], place: Place) -> dict[Regime, Program]:
+    """Return clones whose pieces have the recorded lengths under the recordings' regimes.
 
     Args:
-        program: of the recording, with nothing taken out.
-        regime: that recorded.
-        place: where it is played once.
+        programs: of the recordings, with nothing taken out, by the regime that recorded.
+        place: where each is played once, all in one boot.
 
     Raises:
         UserError: a boot fails.
     """
     costs = calibrated(place)
-    first = calibrate.without(program, costs)
+    first = [calibrate.without(program, costs) for program in programs.values()]
+    plans = [
+        regime.plan(clone, _file(number))
+        for number, (regime, clone) in enumerate(zip(programs, first, strict=True))
+    ]
     with scratch() as folder:
-        trace = _record(place, [regime.plan(first)], first, folder, "Playing the clone once")
-        (phase,) = events.phases(events.read(trace), trace)
-        again = build.build(phase, trace)
-    return calibrate.without(program, costs, calibrate.corrected(program, again, costs))
+        trace = _record(place, plans, first, folder, "Playing the clone once")
+        again = [build.build(phase, trace) for phase in events.phases(events.read(trace), trace)]
+    return {
+        regime: calibrate.without(program, costs, calibrate.corrected(program, one, costs))
+        for (regime, program), one in zip(programs.items(), again, strict=True)
+    }
 
 
 def played(
-    clone: Program,
-    regimes: Sequence[Regime],
-    place: Place,
-) -> dict[str, list[Part]]:
-    """Return the recordings of a clone, by label of the regime; one for each shift.
+    clones: Sequence[Program], regimes: Sequence[Regime], place: Place
+) -> list[dict[str, list[Part]]]:
+    """Return the recordings of each clone, by label of the regime; one for each shift.
 
     Args:
-        clone: what is played.
-        regimes: under which it is played.
+        clones: what is played, all in one boot.
+        regimes: under which each is played.
         place: where.
 
     Raises:
         UserError: the boot fails.
     """
     plans = [
-        regime.plan(clone, shift_ns=shift, workload=f"clone{number}")
+        regime.plan(clone, _file(number), shift_ns=shift, workload=f"{number}-{turn}")
+        for number, clone in enumerate(clones)
         for regime in regimes
-        for number, shift in enumerate(SHIFTS_NS)
+        for turn, shift in enumerate(SHIFTS_NS)
     ]
     with scratch() as folder:
         names = ", ".join(regime.governor for regime in regimes)
-        trace = _record(place, plans, clone, folder, f"Playing the clone under {names}")
+        trace = _record(place, plans, clones, folder, f"Playing the clone under {names}")
         with opened(trace) as recording:
-            found = parts(recording, trace)
-    by_label: dict[str, list[Part]] = {}
-    for part in found:
-        by_label.setdefault(part.regime, []).append(part)
-    return by_label
+            every = parts(recording, trace)
+    found: list[dict[str, list[Part]]] = [{} for _ in clones]
+    for part in every:
+        found[int(part.workload.partition("-")[0])].setdefault(part.regime, []).append(part)
+    return found
 
 
 def _record(
     place: Place,
     plans: Sequence[play.ClonePlan],
-    clone: Program,
+    clones: Sequence[Program],
     folder: Path,
     title: str,
 ) -> Path:
     """Return the trace of a boot."""
-    return run_lab(place.run(plans, clone), folder / "results", title).check().files / TRACE
+    return run_lab(place.run(plans, clones), folder / "results", title).check().files / TRACE

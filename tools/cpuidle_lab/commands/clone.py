@@ -152,8 +152,8 @@ def _compare(
     if own is None:
         raise UserError(f"{args.trace}: no decisions of {program.governor} are in it")
     every = dict.fromkeys([recorders[own], *recorders.values(), *wanted])
-    clone = session.corrected(program, recorders[own], place)
-    played = session.played(clone, list(every), place)
+    clones = session.corrected({recorders[own]: program}, place)
+    (played,) = session.played([*clones.values()], list(every), place)
     found = judge.verdict(own, real, played, whole=not notes)
     if args.json:
         print(json.dumps(_as_json(found, real, notes), indent=2))
