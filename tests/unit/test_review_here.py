@@ -181,8 +181,8 @@ def test_a_module_needs_a_governor_to_return_to(tmp_path: Path) -> None:
         (tmp_path / "linux").mkdir(exist_ok=True)
         (tmp_path / f"linux/{name}.h").touch()
     (tmp_path / "a.c").write_text(STAND_IN)
-    words = ["gcc", "-w", f"-I{tmp_path}", f"-I{modules._LEAVE.parent}", tmp_path / "a.c"]
-    subprocess.run([*words, "-o", tmp_path / "a"], check=True)
+    words = ["gcc", "-w", f"-I{tmp_path}", f"-I{modules._LEAVE.parent}", str(tmp_path / "a.c")]
+    subprocess.run([*words, "-o", str(tmp_path / "a")], check=True)
     done = subprocess.run([tmp_path / "a", "theirs"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "locked unlocked taken")
     done = subprocess.run([tmp_path / "a"], capture_output=True, text=True, check=False)
