@@ -313,11 +313,24 @@ def test_the_deep_share_of_packages_is_that_of_domains(tmp_path: Path) -> None:
 # ---- Many tasks. ----
 
 
+def test_recordings_go_to_a_process_together_where_there_are_many() -> None:
+    names = [str(n) for n in range(2000)]
+    for count, workers, sizes in ((2000, 2, {8}), (100, 2, {1, 3}), (7, 1, {1}), (600, 10, {3})):
+        batches = cluster._batches(names[:count], workers)
+        assert [name for batch in batches for name in batch] == names[:count]
+        assert {len(batch) for batch in batches} == sizes and len(batches) >= min(count, 16)
+
+
 @pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("together", [1, 4])
 def test_faults_change_nothing_and_count_nothing_twice(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, together: int
 ) -> None:
     """Dead processes and timeouts leave the answers as they are; what is guilty is listed."""
+    monkeypatch.setattr(
+        cluster, "_batches",
+        lambda names, _: [names[n : n + together] for n in range(0, len(names), together)],
+    )  # fmt: skip
     for n in range(6):
         recording(tmp_path / "in" / f"{n:02}", seed=n)
     for n, fault in ((3, fleet_faults.UNLUCKY), (5, fleet_faults.SLOW)):

@@ -2,8 +2,9 @@
 """Tasks on the processes of dask, which may die.
 
 dask's scheduler keeps the queue, starts a process again that died, and gives its task to another.
-A task under which LOSSES processes died is given up. The scheduler of a local cluster listens on
-the loopback address alone, since it unpickles all that reaches its port.
+A task under which LOSSES processes died is given up. A task has several recordings where there are
+many, and each of them is tried alone if one fails. The scheduler of a local cluster listens on the
+loopback address alone, since it unpickles all that reaches its port.
 """
 
 import atexit
@@ -13,7 +14,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager
-from functools import cache
+from functools import cache, partial
 from multiprocessing import current_process
 from typing import Any
 
@@ -36,6 +37,8 @@ _MEMORY = 0.6
 _CONNECT_S = 30
 # Answers that are fetched at once: alone, one costs 6 ms of CPU time.
 _TOGETHER = 64
+# Recordings of a task, at most, since a task costs 5 ms; tasks of each process, at least.
+_BATCH, _TURNS = 8, 16
 _LOST = "the scheduler was lost; the same command goes on where it ended"
 # Modules of a worker process.
 _IMPORTS = ["distributed.nanny", work.__module__]
@@ -127,26 +130,72 @@ def _sentence(error: BaseException) -> str:
     return f"{reason} ({1 + RETRIES} tries)"
 
 
-def _told(client: Client, held: Mapping[str, Any]) -> dict[str, Done]:
-    """Fetch the answers of tasks that ended.
+def _each(task: Callable[[Job], dict[str, Any]], jobs: Sequence[Job]) -> list[dict[str, Any]]:
+    """Do the tasks of a batch, one after the other."""
+    return [task(job) for job in jobs]
+
+
+def _batches(names: Sequence[str], workers: int) -> list[Sequence[str]]:
+    """Return the recordings that go to a process together, several times for each process."""
+    size = max(1, min(_BATCH, len(names) // (_TURNS * workers)))
+    return [names[first : first + size] for first in range(0, len(names), size)]
+
+
+def _told(client: Client, held: Mapping[Sequence[str], Any]) -> dict[str, Done]:
+    """Fetch the answers of batches that ended; one of several recordings that failed has none.
 
     Raises:
         UserError: the scheduler is gone.
         OSError: the disk is full.
     """
+    by_number = dict(enumerate(held.items()))
     try:
-        answers: dict[str, Any] = client.gather(dict(held), errors="skip")
+        answers: dict[int, Any] = client.gather(
+            {n: future for n, (_, future) in by_number.items()}, errors="skip"
+        )
     except (CancelledError, OSError) as error:
         raise UserError(_LOST) from error
-    found = {}
-    for name, answer in answers.items():
+    found: dict[str, Done] = {}
+    for n, answer in answers.items():
+        names, future = by_number[n]
         if answer:
-            found[name] = Done(**answer)
-        elif held[name].status == "error":  # now, or when its worker died with the answer
-            found[name] = Done(sentence=_sentence(held[name].exception()))
-        else:
+            found |= {name: Done(**one) for name, one in zip(names, answer, strict=True)}
+        elif future.status != "error":  # now, or when its worker died with the answer
             raise UserError(_LOST)
+        elif len(names) == 1:
+            found[names[0]] = Done(sentence=_sentence(future.exception()))
     return found
+
+
+def _done(
+    client: Client,
+    batches: Sequence[Sequence[str]],
+    jobs: Mapping[str, Job],
+    task: Callable[[Job], dict[str, Any]],
+    advance: Callable[[int], None],
+) -> dict[str, Done]:
+    """Do batches of tasks.
+
+    Raises:
+        UserError: the scheduler is gone.
+        OSError: the disk is full.
+    """
+    found: dict[str, Done] = {}
+    work = [[jobs[name] for name in names] for names in batches]
+    futures = client.map(partial(_each, task), work, pure=False, retries=RETRIES)
+    by_key = {future.key: tuple(names) for future, names in zip(futures, batches, strict=True)}
+    stream: Any = as_completed(futures)
+    del futures  # a future that is done is to be forgotten
+    held: dict[Sequence[str], Any] = {}
+    for future in stream:
+        names = by_key[future.key]
+        held[names] = future
+        if future.status != "finished" or len(held) == _TOGETHER:
+            found |= _told(client, held)
+            held = {}
+        if future.status == "finished" or len(names) == 1:
+            advance(len(names))
+    return found | _told(client, held)
 
 
 def run(
@@ -173,20 +222,13 @@ def run(
         UserError: the scheduler does not answer, or is gone.
         OSError: the disk is full.
     """
-    found: dict[str, Done] = {}
     count = workers or os.cpu_count() or 1
     names: Sequence[str] = list(jobs)
-    with _connected(scheduler, count) as client, meter("Replaying", len(jobs)) as done:
-        futures = client.map(task, list(jobs.values()), pure=False, retries=RETRIES)
-        by_key = {future.key: name for future, name in zip(futures, names, strict=True)}
-        stream: Any = as_completed(futures)
-        del futures  # a future that is done is to be forgotten
-        held: dict[str, Any] = {}
-        for future in stream:
-            held[by_key[future.key]] = future
-            if future.status != "finished" or len(held) == _TOGETHER:
-                found |= _told(client, held)
-                held = {}
-            done(1)
-        found |= _told(client, held)
+    with _connected(scheduler, count) as client, meter("Replaying", len(jobs)) as advance:
+        if scheduler:
+            count = max(1, len(client.nthreads()))
+        found = _done(client, _batches(names, count), jobs, task, advance)
+        # One recording of a batch failed: each is alone, so that the guilty one is known.
+        alone = [[name] for name in names if name not in found]
+        found |= _done(client, alone, jobs, task, advance)
     return {name: found[name] for name in names}
