@@ -204,6 +204,28 @@ def test_a_full_standard_output_is_named(words: str, unbuffered: str) -> None:
     assert b"error: standard output: No space left on device; free some space" in said
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_standard_output_is_no_full_directory(tmp_path: Path, unbuffered: str) -> None:
+    """A command prints while it has a directory for temporary files."""
+    text = (
+        "from cpuidle_lab.cli import open_streams\n"
+        "from cpuidle_lab.base.files import scratch\n"
+        "open_streams()\n"
+        "try:\n"
+        "    with scratch():\n"
+        "        print('x' * 100_000, flush=True)\n"
+        "except OSError as error:\n"
+        "    raise SystemExit(f'{error.filename}: {error.strerror}')\n"
+    )
+    done = subprocess.run(
+        ["sh", "-c", '"$@" >/dev/full', "sh", sys.executable, "-c", text],
+        capture_output=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(TOP / "tools"), "PYTHONUNBUFFERED": unbuffered},
+    )
+    assert done.stderr == b"standard output: No space left on device\n"
+
+
 @pytest.mark.parametrize(
     "words",
     ["report x -o -", "export --parquet - x", "export --perfetto - x", "diff a b --csv -",

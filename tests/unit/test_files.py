@@ -4,6 +4,7 @@
 import errno
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -223,6 +224,19 @@ def test_an_error_names_the_output(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError) as caught, files.whole(tmp_path / "out", ours) as new:
         (new / "part").touch()
     assert caught.value.filename == str(tmp_path / "out")
+
+
+def test_an_error_of_a_copied_tree_names_the_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: object, target: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(target))
+
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a").touch()
+    with pytest.raises(OSError, match="No space") as caught, files.whole(tmp_path / "x", ours) as x:
+        shutil.copytree(tmp_path / "in", x, copy_function=full)
+    assert (caught.value.filename, caught.value.errno) == (str(tmp_path / "x"), errno.ENOSPC)
 
 
 @pytest.mark.parametrize("way", [files.whole, lambda path, _: files.claimed(path)])

@@ -9,19 +9,18 @@ import itertools
 import os
 import pkgutil
 import re
-import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NoReturn, Protocol, cast
+from typing import Any, NoReturn, Protocol, TextIO, cast
 
 from cpuidle_lab import commands
 from cpuidle_lab.base import memory
 from cpuidle_lab.base.errors import FAILURE, INTERRUPTED, USAGE, UserError, printable
-from cpuidle_lab.base.files import inputs
+from cpuidle_lab.base.files import first_of, inputs
 from cpuidle_lab.base.suggestions import did_you_mean
 from cpuidle_lab.base.version import __version__
 from cpuidle_lab.base.waiting import InterruptedSession, Terminated, sigterm_interrupts
@@ -255,22 +254,45 @@ def run(args: argparse.Namespace) -> int:
 
 def describe_os_error(error: OSError) -> str:
     """Return one sentence for an error of the operating system."""
-    if isinstance(error, shutil.Error) and error.args and isinstance(error.args[0], list):
-        # The errors of several files; the first will do.
-        _, target, reason = error.args[0][0]
-        if found := re.match(r"\[Errno (\d+)\] (.*?): '", reason):
-            error = OSError(int(found[1]), found[2], target)
+    error = first_of(error)
     text = error.strerror or str(error)
     # Of two names, the second one is that of the copy.
     name = error.filename2 or error.filename
-    is_full = error.errno == errno.ENOSPC
     if error.errno == errno.EBADF and not name:
         return "standard output is closed"
-    remedy = "; free some space and try again" if is_full else ""
-    if is_full and not name:  # all other outputs have one
-        name = "standard output"
+    remedy = "; free some space and try again" if error.errno == errno.ENOSPC else ""
     where = f"{name}: " if name else ""
     return f"{where}{text}{remedy}"
+
+
+class _Output(io.FileIO):
+    """Standard output, whose errors have its name: they are raised wherever a buffer is full."""
+
+    def write(self, data: Any, /) -> int:
+        """Write, or raise an error that a folder in use does not take for its own."""
+        try:
+            return super().write(data)
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+            raise OSError(error.errno, error.strerror, "standard output") from None
+
+
+def _named(stream: TextIO) -> TextIO:
+    """Return a stream that tells its name in errors; the same one if it is no file."""
+    buffer = getattr(stream, "buffer", None)
+    raw = getattr(buffer, "raw", buffer)  # without a buffer by PYTHONUNBUFFERED
+    if type(raw) is not io.FileIO or not isinstance(stream, io.TextIOWrapper):
+        return stream
+    stream.flush()
+    named = _Output(raw.fileno(), "w", closefd=False)
+    return io.TextIOWrapper(
+        named if buffer is raw else io.BufferedWriter(named),
+        stream.encoding,
+        stream.errors,
+        line_buffering=stream.line_buffering,
+        write_through=stream.write_through,
+    )
 
 
 def open_streams() -> None:
@@ -281,7 +303,7 @@ def open_streams() -> None:
         except OSError:  # else a file that is opened would get its number
             # A closed standard output takes nothing, so what is printed there is not lost silently.
             os.open(os.devnull, os.O_RDONLY if number == _STDOUT else os.O_RDWR)
-    sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
+    sys.stdout = _named(sys.stdout or os.fdopen(1, "w", closefd=False))
     sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

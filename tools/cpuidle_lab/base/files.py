@@ -9,6 +9,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import re
 import shutil
 import stat
 import tempfile
@@ -151,17 +152,27 @@ def whole(path: Path, foreign: Foreign) -> Iterator[Path]:
     with scratch(place.parent, place.name) as folder:
         try:
             yield folder / NEW
-        except OSError as error:
+        except OSError as several:
+            error = first_of(several)
             # The name of the scratch directory tells a user nothing. A write that fails has none.
             unnamed = error.filename is None and error.errno is not None
             if unnamed or str(error.filename).startswith(f"{folder}/{NEW}"):
-                raise OSError(error.errno, error.strerror, str(path)) from error
+                raise OSError(error.errno, error.strerror, str(path)) from several
             raise
         check(path, foreign)
         if place.is_dir():
             place.rename(folder / OLD)
         hand_over(folder / NEW)
         (folder / NEW).replace(place)
+
+
+def first_of(error: OSError) -> OSError:
+    """Return the first of the errors of several files, as shutil.copytree() has them."""
+    if isinstance(error, shutil.Error) and error.args and isinstance(error.args[0], list):
+        _, target, reason = error.args[0][0]
+        if found := re.match(r"\[Errno (\d+)\] (.*?): '", reason):
+            return OSError(int(found[1]), found[2], str(target))
+    return error
 
 
 def hand_over(made: Path) -> None:
