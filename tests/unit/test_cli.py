@@ -240,6 +240,15 @@ def test_an_output_has_a_name(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("option", ["--machine", "--domains"])
+@pytest.mark.parametrize("command", ["report x", "export x --parquet y"])
+def test_an_empty_name_is_no_option_that_was_left_out(
+    option: str, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command.split(), option, ""]) == USAGE
+    assert f"error: {option} names nothing\n" in capsys.readouterr().err
+
+
 def test_a_full_temporary_directory_is_named(tmp_path: Path) -> None:
     with (
         pytest.raises(OSError, match="No space left") as error,

@@ -207,6 +207,9 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         args.parser.refuse(unknown)
     if Path("-") in (getattr(args, name, None) for name in OUTPUTS):
         raise UserError("an output is a file or a directory, and - is neither; name one", USAGE)
+    for name in ("machine", "domains"):  # of a variable of the shell that is not set
+        if getattr(args, name, None) == "":
+            raise UserError(f"--{name} names nothing", USAGE)
     return args
 
 
