@@ -21,7 +21,7 @@ import pytest
 from distributed import LocalCluster
 
 from cpuidle_lab.base import files, resampling
-from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.cli import main
 from cpuidle_lab.domains import replayed
 from cpuidle_lab.fleet import answers, cluster, inputs, task, totals
@@ -421,6 +421,24 @@ def test_a_run_whose_scheduler_ends_says_so_and_the_next_one_goes_on(
     calm = results(tmp_path / "calm")
     alone = {name: task.Done(**task.work(job(one.url, calm))) for name, one in jobs.items()}
     assert answered(items, done, folder) == answered(items, alone, calm)
+
+
+@pytest.mark.parametrize("text", ["nan", "inf", "-1", "much"])
+def test_a_harm_is_a_percentage(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["fleet", "x", "-o", "y", "--harm", text])
+    assert end.value.code == USAGE
+    assert f"'{text}' is no percentage from 0 on" in capsys.readouterr().err
+
+
+def test_no_results_go_into_a_recording(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one = tmp_path / "in" / "one"
+    recording(one)
+    before = {path.name for path in one.iterdir()}
+    for folder in (one, one / "deeper"):
+        assert main(["fleet", str(tmp_path / "in"), "-o", str(folder)]) == USAGE
+        assert "lies in the input" in capsys.readouterr().err
+    assert {path.name for path in one.iterdir()} == before
 
 
 def test_a_command_without_recordings_says_so(

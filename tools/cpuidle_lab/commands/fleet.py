@@ -52,6 +52,16 @@ def _seconds(text: str) -> float:
     return value
 
 
+def _percent(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"'{text}' is no percentage from 0 on")
+    return value
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     parser.add_argument("sources", nargs="+", metavar="SOURCE", help="folder, list, file or URL")
@@ -70,7 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="governor that the others are compared with, recorded among them (default: the first)",
     )
     parser.add_argument(
-        "--harm", type=float, default=1.0, metavar="PERCENT",
+        "--harm", type=_percent, default=1.0, metavar="PERCENT",
         help="list machines that take so much more than with the base (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
@@ -94,6 +104,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Replay, add up, print and write the answers."""
     # Here, so that the other commands need not load what only this one needs.
+    from cpuidle_lab.base import files
     from cpuidle_lab.base.files import claimed, marked, write_whole
     from cpuidle_lab.fleet import answers, cluster, fleet_page, fleet_text, inputs, task, totals
     from cpuidle_lab.replay import candidates
@@ -110,7 +121,7 @@ def run(args: argparse.Namespace) -> int:
     if args.scrub:
         items, notes = inputs.scrubbed(items), []
     folder: Path = args.output.absolute()
-    with claimed(folder):
+    with files.inputs(Path(item.url) for item in named), claimed(folder):
         for name in ("work", "index", "intervals", "results"):
             (folder / name).mkdir(exist_ok=True)
         page, told = folder / "fleet.html", folder / "answers.json"
