@@ -63,7 +63,7 @@ def test_verdicts(changes: dict[str, Any], verdict: str, code: int) -> None:
 
 def test_limits() -> None:
     assert result.limits_of("regret=3, p99=10") == {"regret": 3, "p99": 10}
-    for text in ("regret", "above=1", "regret=much"):
+    for text in ("regret", "above=1", "regret=much", "regret=nan"):
         with pytest.raises(UserError):
             result.limits_of(text)
 

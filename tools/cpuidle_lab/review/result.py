@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The verdict on a pair of governors, and its form as JSON."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,7 +33,9 @@ def limits_of(text: str) -> dict[str, float]:
         try:
             found[name] = float(value)
         except ValueError:
-            raise UserError(f"--limit: '{value}' is no number", USAGE) from None
+            found[name] = math.nan
+        if math.isnan(found[name]):
+            raise UserError(f"--limit: '{value}' is no number", USAGE)
     return found
 
 
