@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Inputs that cannot be read: one kind of error has one exit code and one sentence everywhere."""
 
+import json
 import re
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.cli import main
 from cpuidle_lab.states import domain_files
+from tests.unit import synthetic
 
 
 @pytest.fixture(scope="module")
@@ -108,3 +110,12 @@ def test_a_path_of_domains_is_a_file_whatever_its_name(
     with pytest.raises(UserError, match=sentence) as error:
         domain_files.read(str(tmp_path / name))
     assert error.value.exit_code == 1
+
+
+def test_a_recording_under_two_names_counts_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = synthetic.demo(tmp_path / "t.dat", 2_000_000)
+    (tmp_path / "link.dat").symlink_to(path)
+    assert main(["report", str(path), str(tmp_path / "link.dat"), "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["traces"]) == 1

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Contents of a report: traces, their groups, and how people tell them apart."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -195,7 +196,7 @@ def build(
         UserError: a file cannot be read, is no trace, is damaged or contradicts itself; or the
             traces cannot be parts of one session.
     """
-    every = dict.fromkeys(paths)
+    every = list({os.path.realpath(path): path for path in paths}.values())
     # Each is read twice.
     with reader.watched(meter, "Reading the recordings", 2 * len(every)):
         found = [_analysis(path, given) for path in every]
