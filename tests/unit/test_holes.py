@@ -16,8 +16,10 @@ from cpuidle_lab.figures import cpu_idle
 from cpuidle_lab.recording import columns, trace
 from cpuidle_lab.recording.formats import is_foreign, perfetto, text
 from cpuidle_lab.recording.formats.writer import OFFLINE, UNCOUNTED
+from tests.unit.format_files import field
 from tests.unit.kernel_events import EXIT, MS
-from tests.unit.test_formats import REPORT, STYLES, field
+from tests.unit.test_formats import STYLES
+from tests.unit.test_formats_perfetto import REPORT
 
 # The hole lies in the third idle period of CPU 1, CPU 0 is idle across it.
 HOLE = 5
