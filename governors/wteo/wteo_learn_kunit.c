@@ -360,6 +360,17 @@ static void doubt_has_an_end(struct kunit *test)
 	}
 }
 
+/* The last row ends where the interval in progress begins. */
+static void only_rows_are_forgotten(struct kunit *test)
+{
+	struct bench *b = bench_new(test, CIL_STATE_MAX);
+
+	b->wteo.doubt = 191;
+	tell(b, 0, 64);
+	KUNIT_EXPECT_EQ(test, 0, b->wteo.doubt);
+	KUNIT_EXPECT_EQ(test, b->now_ns, b->wteo.interval.began_ns);
+}
+
 /*
  * Half of the intervals were long, and now none is. Their rows know the short
  * ones to be as frequent as before. The change is noticed all the same: one in
@@ -505,6 +516,7 @@ static struct kunit_case wteo_learn_cases[] = {
 	KUNIT_CASE(doubt_is_the_odds),
 	KUNIT_CASE(doubt_has_a_beginning),
 	KUNIT_CASE(doubt_has_an_end),
+	KUNIT_CASE(only_rows_are_forgotten),
 	KUNIT_CASE(a_new_load_is_noticed),
 	KUNIT_CASE(totals_are_divided_at_their_limit),
 	KUNIT_CASE(a_row_is_given_up_below_three),

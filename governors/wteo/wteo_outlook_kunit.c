@@ -348,6 +348,19 @@ static void traps_have_edges(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, ask(b, running, 0, 24420 * US).index);
 }
 
+/* What lies beyond a second counts by as much. */
+static void distant_timers_count(struct kunit *test)
+{
+	struct bench *b = bench_empty(bench_new(test, CIL_STATE_MAX));
+
+	memset(bench_cells(b, WTEO_BASE), 0,
+	       WTEO_COLUMNS * sizeof(struct wteo_cell));
+	give(b, 1, ONE, 5 * US);
+	/* A mean of 5 ms: 256 * 4995 + 5 us. */
+	KUNIT_EXPECT_EQ(test, 6, ask(b, stopped, 0, 1270 * MS).index);
+	KUNIT_EXPECT_EQ(test, 7, ask(b, stopped, 0, 1290 * MS).index);
+}
+
 /* Nothing came before timers of 30 us: nothing comes before one of 1 ms either. */
 static void timers_are_believed(struct kunit *test)
 {
@@ -498,6 +511,7 @@ static struct kunit_case wteo_outlook_cases[] = {
 	KUNIT_CASE(columns_may_end_after_the_tick),
 	KUNIT_CASE(a_kept_tick_shortens_the_mean),
 	KUNIT_CASE(traps_have_edges),
+	KUNIT_CASE(distant_timers_count),
 	KUNIT_CASE(timers_are_believed),
 	KUNIT_CASE(costs_decide_without_a_neighbour),
 	KUNIT_CASE(the_timer_outlasts_all),

@@ -407,6 +407,17 @@ static void dump_shows_ages(struct kunit *test)
 					   "|        2 "));
 }
 
+/* Behind the last row there is an interval that began long ago. */
+static void dump_ends_with_the_last_row(struct kunit *test)
+{
+	struct bench *b = bench_new(test, CIL_STATE_MAX);
+
+	fill_row(b, WTEO_ROWS - 1, WTEO_KEY_HISTORY | 1, 0x1);
+	b->wteo.interval.began_ns = 10 * 3600000 * MS;
+	KUNIT_EXPECT_NOT_NULL(test, strstr(dump_at(b, b->now_ns), "\n 24 "));
+	KUNIT_EXPECT_NULL(test, strstr(dump_at(b, b->now_ns), "\n 25 "));
+}
+
 static struct kunit_case wteo_rows_cases[] = {
 	KUNIT_CASE(rows_sum_to_one),
 	KUNIT_CASE(the_last_interval_weighs_the_rate),
@@ -425,6 +436,7 @@ static struct kunit_case wteo_rows_cases[] = {
 	KUNIT_CASE(state_is_small),
 	KUNIT_CASE(dump_shows_rows),
 	KUNIT_CASE(dump_shows_ages),
+	KUNIT_CASE(dump_ends_with_the_last_row),
 	{}
 };
 
