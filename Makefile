@@ -69,7 +69,7 @@ $(PROOFS): %: proof-%
 # four CPUs in the lab do the same twice.
 domains:
 	@$(MAKE) --no-print-directory proof-trees
-	@$(MAKE) --no-print-directory proof-accounts ACCOUNTS_ARGS="--duration 2 --record"
+	@$(MAKE) --no-print-directory proof-accounts
 	@$(MAKE) --no-print-directory proof-determinism DETERMINISM_ARGS="--cpus 4 --record"
 
 $(STORMS): storm-%:

@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0
 """Domains of the emulated machine: accounts, zones, exit latencies, hotplug, and bad trees.
 
-One boot. The account beside a recording's is the proof `accounts`.
+One boot, and two for the cost of the account. The proof `accounts` compares it with a recording's.
 """
 
 import re
+from pathlib import Path
 
 import pytest
 
 from cpuidle_lab.lab import LabResult, LabRun, run_lab
 from tests.lab.test_module import complaints
+from tests.proofs.accounts import costs
 from tests.proofs.accounts.run import levels
 
 pytestmark = pytest.mark.lab
@@ -192,3 +194,12 @@ def test_the_last_man_heeds_timers_and_hardware_that_demotes_the_length(
         assert asleep[0] < 0.05 * up[0], name
     begun = (session.files / "end").read_text()
     assert re.search(r"^package +PC6 ", begun, re.MULTILINE)
+
+
+# The last man of the kernel looks at the timers of all members, once for each sleep.
+def test_the_account_costs_as_much_on_more_cpus(tmp_path: Path) -> None:
+    few, many = (costs.measure(cpus, tmp_path) for cpus in costs.CPUS)
+    for one, other in zip(few, many, strict=True):
+        assert 0 < one.instructions < 1000, one
+        if "kernel" not in one.domains:
+            assert other.instructions == pytest.approx(one.instructions, rel=0.05), other

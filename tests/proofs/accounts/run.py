@@ -26,19 +26,18 @@ from cpuidle_lab.crossval.parts import overslept
 from cpuidle_lab.domains import observed
 from cpuidle_lab.domains.account import FAR, Account, Stays, account
 from cpuidle_lab.figures.analysis import phases
-from cpuidle_lab.figures.frames import frames_of_trace
+from cpuidle_lab.figures.frames import Frames, frames_of_trace
 from cpuidle_lab.figures.intervals import table_of
 from cpuidle_lab.lab import LabRun, run_lab, workloads
 from cpuidle_lab.lab.session import OUR_EVENTS, TRACE, PhasePlan, Session
-from cpuidle_lab.lab.trees import emulated_rules
+from cpuidle_lab.lab.trees import emulated_domains
 from cpuidle_lab.recording import trace as tr
-from cpuidle_lab.states import domain_files
-from cpuidle_lab.states.domains import Rule
 from cpuidle_lab.states.table import StateTable
 from experiments import proofs
 from experiments.domains.machines import TREES
 from experiments.energy import Slot
 from experiments.energy import account as energy
+from tests.proofs.accounts import costs
 
 ACCOUNTS = "/sys/kernel/debug/cpuidle_emul"
 READ = ("energy", "domains")
@@ -52,7 +51,7 @@ LIMIT = 0.01
 TURN_US = 10
 OVERSLEPT_SHARE = 0.001
 
-EXAMPLES = {"": "", "--at-once --trees ecore-modules": "how late the CPUs of the lab are"}
+EXAMPLES = {"": "", "--costs": "instructions of the machine's account"}
 
 
 @dataclass(frozen=True)
@@ -166,6 +165,19 @@ class Read(PhasePlan):
         return "; ".join(names)
 
 
+def slept(frames: Frames) -> pl.DataFrame:
+    """Return the idle periods, each as long as the kernel measured it, with its recorded end.
+
+    Where many CPUs wake up at once a CPU may wait for its turn right after the event at its begin.
+    """
+    told = frames.decisions.select("cpu", "seq", "residency_ns")
+    idle = frames.idle.join(told, on=["cpu", "seq"], how="left", maintain_order="left")
+    start = pl.col("end_ns") - pl.col("residency_ns")
+    return idle.with_columns(
+        start_ns=pl.when(pl.col("residency_ns") > 0).then(start).otherwise("start_ns")
+    ).drop("residency_ns")
+
+
 def entered(idle: pl.DataFrame, tables: Mapping[int, StateTable]) -> pl.DataFrame:
     """Return the idle periods that were entered: the machine takes the exit latency in each.
 
@@ -220,7 +232,7 @@ def read(folder: Path, workload: str, name: str) -> tuple[str, str]:
 def accounts(path: Path, tree: str) -> dict[str, dict[str, Account]]:
     """Return the account of each domain by a recording, by workload and name."""
     trace = tr.load(path)
-    idle = frames_of_trace(trace).idle
+    idle = slept(frames_of_trace(trace))
     tables = {cpu: table for cpu in idle["cpu"].unique() if (table := table_of(trace, cpu))}
     stays = stays_of(entered(idle, tables))
     found: dict[str, dict[str, Account]] = {}
@@ -243,17 +255,6 @@ def late_share(path: Path) -> float:
     return late / total if total else 0.0
 
 
-def rules_of(tree: str, at_once: bool) -> list[Rule]:
-    """Return the domains of a tree, those that wake up at once instead of in their time."""
-    rules, _ = domain_files.read(tree)
-    if not at_once:
-        return rules
-    return [
-        replace(rule, states=tuple(replace(each, exit_latency_ns=0) for each in rule.states))
-        for rule in rules
-    ]
-
-
 def play(tree: str, args: argparse.Namespace, output: Path) -> tuple[list[Compared], float]:
     """Run a tree in the lab; return its domains in each phase, and the overslept share."""
     named = [workloads.find(name) for name in args.workloads.split(",")]
@@ -263,8 +264,7 @@ def play(tree: str, args: argparse.Namespace, output: Path) -> tuple[list[Compar
     ]
     # The kernel's event has the very moment at which the driver is called.
     events = (OUR_EVENTS, "power:cpu_idle")
-    domains = emulated_rules(rules_of(tree, args.at_once), tree)
-    script = Session(TREES[tree], plans, events, domains=domains).script()
+    script = Session(TREES[tree], plans, events, domains=emulated_domains(tree)).script()
     cpus = args.cpus or CPUS.get(tree, 4)
     run_lab(
         LabRun(script=script, kernel=args.kernel, cpus=cpus, seed=args.seed, turn_us=TURN_US),
@@ -303,31 +303,45 @@ def told(found: Sequence[Compared], late: Mapping[str, float]) -> str:
 
 def run(args: argparse.Namespace) -> int:
     """Play each tree, compare, print; return the exit code."""
+    with tempfile.TemporaryDirectory(dir=TOP / "build", prefix="accounts-") as folder:
+        output = args.output or Path(folder)
+        return measure_costs(args, output) if args.costs else compare(args, output)
+
+
+def measure_costs(args: argparse.Namespace, output: Path) -> int:
+    """Measure what the account costs, print; return the exit code."""
+    found = [each for cpus in costs.CPUS for each in costs.measure(cpus, output)]
+    lines = [json.dumps([asdict(each) for each in found])] if args.json else costs.rows(found)
+    print("\n".join(lines))
+    return 0
+
+
+def compare(args: argparse.Namespace, output: Path) -> int:
+    """Play each tree, compare, print; return the exit code."""
     found: list[Compared] = []
     late = {}
-    with tempfile.TemporaryDirectory(dir=TOP / "build", prefix="accounts-") as folder:
-        for tree in args.trees.split(","):
-            more, late[tree] = play(tree, args, (args.output or Path(folder)) / tree)
-            found += more
-            if not args.json:
-                print("\n".join(rows(more)[bool(late) and len(late) > 1 :]), flush=True)
+    for tree in args.trees.split(","):
+        more, late[tree] = play(tree, args, output / tree)
+        found += more
+        if not args.json:
+            print("\n".join(rows(more)[bool(late) and len(late) > 1 :]), flush=True)
     if args.json:
         print(told(found, late))
     else:
         shown = ", ".join(f"{tree} {100 * share:.3f} %" for tree, share in late.items())
-        print(f"after the timer and the exit latency of the CPU: {shown} of the idle time")
-    is_late = args.at_once and max(late.values()) > OVERSLEPT_SHARE
+        print(f"overslept: {shown} of the idle time")
+    is_late = max(late.values()) > OVERSLEPT_SHARE
     return 0 if found and all(one.is_same for one in found) and not is_late else FAILURE
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     proofs.shared(parser, kernel="6.12", cpus=0, seed=42, output=None, json=False)
-    parser.add_argument("--at-once", action="store_true",
-                        help="no exit latencies of domains; judge lateness, too")  # fmt: skip
+    parser.add_argument("--costs", action="store_true",
+                        help="measure instructions of the machine's account instead")  # fmt: skip
     parser.add_argument("--governor", default="menu_ng", help="default: %(default)s")
-    parser.add_argument("--duration", type=int, default=1, metavar="S",
-                        help="seconds of a phase (default: 1)")  # fmt: skip
+    parser.add_argument("--duration", type=int, default=2, metavar="S",
+                        help="seconds of a phase (default: 2)")  # fmt: skip
     parser.add_argument("--trees", default=",".join(TREES), metavar="NAME[,NAME]",
                         help="default: %(default)s")  # fmt: skip
     parser.add_argument("--workloads", default=",".join(WORKLOADS), metavar="NAME[,NAME]",
