@@ -433,6 +433,20 @@ def test_a_task_that_stayed_on_one_cpu_can_be_kept_there() -> None:
         program.parse(text.replace("pinned", "glued").splitlines(), PATH)
 
 
+def test_a_task_begins_on_its_first_cpu_even_if_it_went_to_another_for_good() -> None:
+    made = Recording()
+    made.mark(0, BEGIN)
+    made.expire(1)
+    made.expired(2)
+    for us, cpu in ((400, 1), (410, 0), (420, 0)):
+        made.wake(us, "<idle>-0", "w-3", "d.h3.", cpu=cpu)
+        made.switch(us + 1, f"swapper/{cpu}-0", "w-3", "R", cpu=cpu)
+        made.switch(us + 2, "w-3", f"swapper/{cpu}-0", cpu=cpu)
+    made.mark(500, END)
+    (w,) = (task for task in made.program().tasks if task.name == "w")
+    assert w.cpu == 1
+
+
 def test_a_phase_can_have_a_state_disabled_on_a_cpu() -> None:
     lines = play.plan(talk().program(), "clone", "wteo", disabled=((1, 2),)).lines()
     player = next(line for line in lines if line.startswith("player "))

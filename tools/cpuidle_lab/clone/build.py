@@ -302,7 +302,7 @@ class _Reading:
             Task(
                 task.name,
                 task.priority,
-                task.cpus.most_common(1)[0][0] if task.cpus else 0,
+                next(iter(task.cpus), 0),
                 steps_of(task, split(task.steps) if task.loops else task.steps, place),
                 pin and task.stays,
             )

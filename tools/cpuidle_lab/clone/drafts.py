@@ -81,7 +81,7 @@ class Recorded:
         timer: that it waits for.
         forestalled: a post came while it was about to sleep; it may sleep all the same for a
             moment, and then wakes without another event.
-        cpus: how often it came to each CPU.
+        cpus: how often it came to each CPU, the first one first.
         steps: done so far.
         call: on an end, or that polls ends, in which it is.
         end: of the call.
