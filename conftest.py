@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from cpuidle_lab.lab.machine import ALL_CPUS
 from experiments import proofs
@@ -62,6 +63,9 @@ def pytest_configure(config: pytest.Config) -> None:
     Each of as many workers as there are host CPUs may run a machine in virtual time.
     """
     os.environ[ALL_CPUS] = "1"
+    # On a crowded host an example takes longer than Hypothesis allows.
+    settings.register_profile("crowded", deadline=None)
+    settings.load_profile("crowded")
     config.stash[SECONDS], config.stash[VERDICTS] = Counter(), {}
     config.stash[LONG], config.stash[CHOSEN] = [], []
     config.stash[UNBUILT] = Counter()

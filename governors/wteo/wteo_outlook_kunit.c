@@ -348,7 +348,7 @@ static void traps_have_edges(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, ask(b, running, 0, 24420 * US).index);
 }
 
-/* What lies beyond a second counts by as much. */
+/* The time beyond a second counts by as much. */
 static void distant_timers_count(struct kunit *test)
 {
 	struct bench *b = bench_empty(bench_new(test, CIL_STATE_MAX));

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cpuidle_lab.base import files
@@ -674,7 +674,6 @@ def test_wrong_usage(arguments: list[str], root: Path, capsys: pytest.CaptureFix
     assert "Traceback" not in capsys.readouterr().err
 
 
-@settings(deadline=None)
 @given(st.from_regex(r"\A[a-z_0-9]{1,20}\Z"), st.from_regex(r"\A\S([^\x00-\x1f]*\S)?\Z"))
 def test_settings_split_at_the_first_dot_and_equals_sign(name: str, value: str) -> None:
     if value.isprintable():

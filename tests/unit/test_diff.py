@@ -464,7 +464,7 @@ def _sound(told: dict[str, Any]) -> None:
                     assert run <= 100 or told["figures"][key]["unit"] != "%", (row, key)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_damaged_dumps_give_figures_that_can_be_or_a_sentence(data: st.DataObject) -> None:
     from cpuidle_lab.dump import export

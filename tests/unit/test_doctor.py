@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cpuidle_lab.ab import circumstances
@@ -541,7 +541,6 @@ def test_versions_are_their_first_two_numbers(major: int, minor: int, rest: str)
     assert parse_version(f"{major}.{minor}{separator}{rest}") == (major, minor)
 
 
-@settings(deadline=None)
 @given(data=st.data())
 def test_a_damaged_machine_gives_findings_not_a_crash(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory

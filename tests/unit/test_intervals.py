@@ -36,9 +36,7 @@ from tests.unit.tracedat import Trace
 
 
 # The reader's intervals are those of the definition, in every column.
-@settings(
-    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(decided=st.lists(streams(), min_size=1, max_size=6))
 def test_intervals_by_definition(tmp_path: Path, decided: list[list[Decided]]) -> None:
     trace = Trace(len(decided) + 1)
@@ -86,9 +84,7 @@ def test_hidden_tick(tmp_path: Path, changes: dict[str, Any], intervals: int) ->
 
 
 # A period is a decision with its outcome; nothing stands in for what is missing.
-@settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(stream=streams())
 def test_periods(tmp_path: Path, stream: list[Decided]) -> None:
     trace = Trace()

@@ -333,7 +333,7 @@ def test_a_wrong_range_is_one_sentence(
         (b"hello\n", "is no machine: neither a machine file, whose name ends in .yaml, nor a rec"),
         (b"", "is no machine: neither"),
         (b"\x89PNG\r\n" + bytes(range(200)), "is no machine: neither"),
-        (None, "cannot be read: No such file or directory"),
+        (None, "No such file or directory"),
     ],
 )
 def test_a_file_that_is_no_machine_is_one_sentence(

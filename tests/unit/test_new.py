@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cpuidle_lab.base.errors import UserError
@@ -277,7 +277,6 @@ def test_names_that_cannot_be_used(
     assert contents(tree) == before
 
 
-@settings(deadline=None)
 @given(st.text(max_size=20))
 def test_a_name_is_accepted_or_refused_with_a_sentence(name: str) -> None:
     try:

@@ -302,7 +302,7 @@ _periods = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(_periods, min_size=1, max_size=30))
 def test_against_the_reference(scratch: Path, periods: list[Period]) -> None:
     # Limits are kept by chance only, so figures are not withheld.

@@ -102,7 +102,7 @@ def test_a_true_difference_of_two_percent_is_found_through_a_drift_of_ten() -> N
 values = st.lists(st.floats(0.001, 1e9), min_size=5, max_size=12)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(values, st.randoms(use_true_random=False))
 def test_the_ratio_the_other_way_round_is_the_inverse(a: list[float], random: Any) -> None:
     b = [value * random.uniform(0.5, 2) for value in a]
