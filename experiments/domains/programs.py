@@ -12,12 +12,15 @@ from cpuidle_lab.base.progress import Meter
 from cpuidle_lab.lab import LabRun, corpus, run_lab
 from cpuidle_lab.lab.session import TRACE
 from experiments import boots
-from experiments.domains.machines import CPUS, TREES
+from experiments.domains.machines import CPUS
+from experiments.domains.machines import TREES as TABLES
 from experiments.experiment import Job, Request, checked
 from experiments.memo import Memo
 
-# Programs of the corpus that several CPUs share, and seconds of each. Of all seeds of a page one
-# boots: a program on four CPUs takes minutes.
+# A tree whose hardware enters each sleep, and one whose hardware demotes. A program on four CPUs
+# takes minutes, so there is one seed.
+TREES = ("xeon", "client")
+# Programs of the corpus that several CPUs share, and seconds of each.
 SECONDS = {"hackbench-pipe": 5, "pgbench-44": 3}
 # Records each interval; the governors are replayed.
 RECORDER = "teo_ng"
@@ -33,7 +36,7 @@ def plan() -> list[Program]:
 
 def boot(tree: str, name: str) -> LabRun:
     """Return the boot of a program."""
-    made = corpus.Recipe(TREES[tree], RECORDER, name, SECONDS[name], SEED, CPUS)
+    made = corpus.Recipe(TABLES[tree], RECORDER, name, SECONDS[name], SEED, CPUS)
     return LabRun(made.script(), seed=made.seed, cpus=CPUS, files=made.files(), time_limit_s=1800)
 
 

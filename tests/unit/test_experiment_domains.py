@@ -151,7 +151,7 @@ def test_a_cpu_that_knows_its_timers_reaches_the_oracle() -> None:
     assert found["bound, neighbours foreseen"][0] == pytest.approx(0, abs=0.05)
 
 
-def test_each_program_boots_once_on_each_tree() -> None:
-    assert len(programs.plan()) == len(machines.TREES) * len(programs.SECONDS)
-    run = programs.boot("mt8196", "hackbench-pipe")
-    assert run.cpus == machines.CPUS and "clusteroff-l:434:6710" in run.script
+def test_each_program_boots_once_on_two_trees() -> None:
+    assert len(programs.plan()) == len(programs.TREES) * len(programs.SECONDS)
+    run = programs.boot("client", "hackbench-pipe")
+    assert run.cpus == machines.CPUS and "hackbench" in run.script
