@@ -49,7 +49,7 @@ def _boots(request: Request) -> dict[str, list[tuple[str, Sizes]]]:
     sizes = {QUICK: QUICKLY, ORIGINAL: guest.FULL}.get(request.scale, USUALLY)
     machines = guest.MACHINES if request.scale == ORIGINAL else guest.MACHINES[:1]
     seeds = range(guest.SEED, guest.SEED + request.seeds)
-    judged = guest.QUICK if request.scale == QUICK else guest.FULL
+    judged = guest.QUICK if request.scale == QUICK else guest.JUDGED
     return {
         PROGRAMS: [(name, replace(sizes, seed=seed)) for name in machines for seed in seeds],
         TARGETS: [(name, judged) for name in guest.MACHINES],

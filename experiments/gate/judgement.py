@@ -19,7 +19,6 @@ from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.states.table import StateTable
 from experiments.energy import BUSY, account, domains_mj, power_mw, seconds
 from experiments.gate.guest import (
-    CONDITIONS,
     MENU,
     OURS,
     PERFORMANCE,
@@ -29,6 +28,7 @@ from experiments.gate.guest import (
     Work,
     cell_name,
     chosen,
+    conditions,
 )
 from experiments.gate.wakes import Period, Wake, met, recorded, wakes
 
@@ -295,7 +295,7 @@ def machine_figures(machine: str, folder: Path, sizes: Sizes) -> dict[str, Any]:
     """
     works = []
     for work in chosen(sizes):
-        cells = {each.name: cell(work, each, folder) for each in CONDITIONS}
+        cells = {each.name: cell(work, each, folder) for each in conditions(sizes)}
         for name, found in cells.items():
             published = PUBLISHED.get((work.name, name))
             found["published"] = asdict(published) if published else None
