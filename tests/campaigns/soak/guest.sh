@@ -5,6 +5,7 @@
 #   HOME_GOVERNOR, HOME_BASE  what is current most of the time
 #   DURATION, STEP            of the segment and between two samples, in s
 #   LOAD                      share of all CPUs' time to be busy, of 10000
+#   RECORD                    KiB of a CPU's buffer of decisions; 0: none is recorded
 # shellcheck shell=sh disable=SC2153,SC2154
 
 . /lab/functions
@@ -287,6 +288,8 @@ while read -r operation; do
 	perform $operation
 done </lab/warm-up
 enter_steady
+[ $RECORD -eq 0 ] || trace-cmd start -B soak -b $RECORD -e cpuidle_lab:cil_config \
+	-e cpuidle_lab:cil_decision -e cpuidle_lab:cil_outcome >/dev/null || fail "nothing is recorded"
 
 read -r up _ </proc/uptime
 begun=${up%.*}
@@ -312,5 +315,9 @@ while [ $elapsed -lt $DURATION ]; do
 done
 [ $next -gt $DURATION ] || until_then $next
 current
+[ $RECORD -eq 0 ] || {
+	trace-cmd stop -B soak
+	trace-cmd extract -B soak -o /results/trace.dat >/dev/null
+} || fail "the recording cannot be read"
 set | sed -n "s/^done_\([a-z]*\)='\?\([0-9]*\)'\?/\1 \2/p" >/results/done
 kill $(for n in $(seq 0 $((sleepers - 1))); do pid $n; done)
