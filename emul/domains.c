@@ -132,22 +132,18 @@ static void unlock_all(struct emul_domain **locked, int count)
 }
 
 /**
- * emul_switch - account for a CPU's slot and enter another, and so its domains
- * @cpu: the CPU this runs on; interrupts are disabled
+ * emul_domains_switch - count a CPU's vote for another slot in its domains
+ * @cpu: the CPU this runs on, a member of a domain; interrupts are disabled
  * @slot: the slot that begins now
  */
-void emul_switch(struct emul_cpu *cpu, int slot)
+void emul_domains_switch(struct emul_cpu *cpu, int slot)
 {
 	struct emul_domain *locked[EMUL_DOMAIN_NESTED];
 	struct emul_domain *domain = cpu->domain;
 	int before = cpu->vote;
+	int after = domain->of_slot[slot];
 	int count = 0;
-	int after;
 
-	emul_account_switch(&cpu->account, slot);
-	if (!domain)
-		return;
-	after = domain->of_slot[slot];
 	cpu->vote = after;
 	while (domain && before != after) {
 		int level;
