@@ -19,6 +19,7 @@ from cpuidle_lab.host.marks import PROBES
 from cpuidle_lab.recording import reader
 from cpuidle_lab.recording import trace as tr
 from cpuidle_lab.recording.columns import CUT, sliced
+from cpuidle_lab.recording.native import compile_reader
 from cpuidle_lab.recording.state_tables import find
 from cpuidle_lab.states.linux_source import NEWEST
 from tests.proofs.stock import costs, predict, run
@@ -209,16 +210,45 @@ def test_a_recording_may_be_larger_than_memory(tmp_path: Path) -> None:
     assert found[0].stdout == found[1].stdout
 
 
-# trace-cmd compresses what it records. Where that cannot be unpacked, the library returns no more
-# events, as at the end.
-def test_a_recording_that_cannot_be_unpacked_is_refused(tmp_path: Path) -> None:
+def _write_both(plain: Path, packed: Path) -> None:
+    """Write a recording larger than MEMORY, as it is and compressed."""
     session = BothWays()
     session.phase("menu_ng", "hackbench", 5_000_000)
-    plain, packed = tmp_path / "plain.dat", tmp_path / "packed.dat"
     session.trace.write_large(plain, 2_500_000)
     convert = ["trace-cmd", "convert", "--file-version", "7", "--compression", "any"]
     subprocess.run([*convert, "-i", str(plain), "-o", str(packed)], check=True, capture_output=True)
     assert packed.stat().st_size < plain.stat().st_size / 2
+
+
+# libtracecmd before 3.3 keeps all that it has unpacked; the reader opens the file again.
+def test_a_packed_recording_may_be_larger_than_memory(tmp_path: Path) -> None:
+    plain, packed = tmp_path / "plain.dat", tmp_path / "packed.dat"
+    _write_both(plain, packed)
+    compile_reader(tmp_path, f"-DUNPACKED_MAX={MEMORY // 8}")
+    told = tr.context_in(plain, both=True)
+    assert told
+    for options in ((*told.options(), "period", "interval"), ("interval", "decision")):
+        found = [
+            subprocess.run(
+                [str(program), str(packed), *options],
+                capture_output=True,
+                preexec_fn=partial(resource.setrlimit, resource.RLIMIT_DATA, (limit, limit)),
+                check=False,
+            )
+            for program, limit in (
+                (tmp_path / "trace-columns", MEMORY),
+                (reader.native_reader(), resource.RLIM_INFINITY),
+            )
+        ]
+        assert [one.returncode for one in found] == [0, 0], found[0].stderr
+        assert found[0].stdout == found[1].stdout
+
+
+# trace-cmd compresses what it records. Where that cannot be unpacked, the library returns no more
+# events, as at the end.
+def test_a_recording_that_cannot_be_unpacked_is_refused(tmp_path: Path) -> None:
+    plain, packed = tmp_path / "plain.dat", tmp_path / "packed.dat"
+    _write_both(plain, packed)
     told = tr.context_in(plain, both=True)
     assert told
     options = (*told.options(), "period", "interval")

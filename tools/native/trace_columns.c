@@ -13,20 +13,19 @@
  * Only the events listed in cil_tables[] are looked at. Fields are found by
  * name in the formats that the trace carries (trace_formats.c), so a trace of
  * another kernel or architecture is read as well; one that lacks a field is
- * refused. Records become rows in trace_records.c. The rest is here: opening,
- * the order of reading, and the command line.
+ * refused. trace_input.c opens the file, and records become rows in
+ * trace_records.c. The rest is here: the order of reading, and the command
+ * line.
  *
  * This is a program of its own and not a library loaded into the caller,
  * because traces come from elsewhere and libtracecmd trusts what it reads:
  * whatever a damaged file does to it, the caller sees a stream that stops.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "trace_formats.h"
@@ -36,86 +35,6 @@
  * were it counted, the library would take a map that fails for the file's end.
  */
 #define MEMORY_MAX		(1024ull * 1024 * 1024)
-
-/* ---- Opening: what is not a trace is said so before the library looks. ---- */
-
-static void check_file(struct reader *r, const char *path)
-{
-	static const char magic[] = "\x17\x08\x44tracing";
-	char start[sizeof(magic) - 1];
-	struct stat st;
-	ssize_t got;
-	int fd;
-
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (fd < 0)
-		cil_fail(r, "cannot be read: %s", strerror(errno));
-	if (fstat(fd, &st) || !S_ISREG(st.st_mode))
-		cil_fail(r, "is not a regular file");
-	got = read(fd, start, sizeof(start));
-	close(fd);
-	if (got == 0)
-		cil_fail(r, "is empty");
-	if (got != sizeof(start) || memcmp(start, magic, sizeof(start)))
-		cil_fail(r, "is not a trace.dat file as trace-cmd writes it");
-}
-
-static bool is_empty(struct tracecmd_input *input, int cpus)
-{
-	struct tep_record *record = NULL;
-	int cpu;
-
-	for (cpu = 0; cpu < cpus && !record; cpu++)
-		record = tracecmd_read_cpu_first(input, cpu);
-	tracecmd_free_record(record);
-	return !record;
-}
-
-/* A recording of one instance (trace-cmd -B) leaves the top-level buffer empty. */
-static struct tracecmd_input *used_buffer(struct tracecmd_input *top)
-{
-	struct tracecmd_input *instance;
-
-	if (tracecmd_buffer_instances(top) != 1 ||
-	    !is_empty(top, tep_get_cpus(tracecmd_get_tep(top))))
-		return top;
-	instance = tracecmd_buffer_instance_handle(top, 0);
-	return instance ? instance : top;
-}
-
-/* Exported by libtracecmd, but in none of its headers; older ones lack it. */
-extern const char *tracecmd_get_trace_clock(struct tracecmd_input *input)
-	__attribute__((weak));
-
-/* Some clocks of the kernel do not count ns. */
-static void check_clock(struct reader *r)
-{
-	static const char *const clocks[] = { "counter", "x86-tsc", "ppc-tb" };
-	const char *clock = tracecmd_get_trace_clock ?
-			    tracecmd_get_trace_clock(r->input) : NULL;
-	size_t i;
-
-	for (i = 0; clock && i < sizeof(clocks) / sizeof(*clocks); i++) {
-		if (!strcmp(clock, clocks[i]))
-			cil_fail(r, "was recorded by the clock %s, which does not count ns; record with trace-cmd record -C mono",
-				 clock);
-	}
-}
-
-static void open_trace(struct reader *r, const char *path)
-{
-	check_file(r, path);
-	tracecmd_set_loglevel(TEP_LOG_NONE);
-	tep_set_loglevel(TEP_LOG_NONE);
-	r->input = tracecmd_open(path, TRACECMD_FL_LOAD_NO_PLUGINS);
-	if (!r->input)
-		cil_fail(r, "is a trace.dat file, but truncated or damaged");
-	check_clock(r);
-	r->input = used_buffer(r->input);
-	r->tep = tracecmd_get_tep(r->input);
-	r->swap = tep_is_file_bigendian(r->tep) !=
-		  tep_is_local_bigendian(r->tep);
-}
 
 /* ---- Reading. ---- */
 
@@ -127,32 +46,6 @@ static bool has_others(const struct reader *r)
 	return cpus > 1 && cpus <= OTHERS_MAX;
 }
 
-/*
- * The library ends where it cannot read on: at the end of the data, where they
- * cannot be unpacked, or without memory for that.
- */
-static struct tep_record *checked(struct reader *r, int cpu,
-				  struct tep_record *record)
-{
-	if (!record && errno == ENOMEM)
-		cil_fail(r, "needs more memory than there is to unpack CPU %d", cpu);
-	if (!record && errno)
-		cil_fail(r, "is damaged: the events of CPU %d cannot be unpacked", cpu);
-	return record;
-}
-
-static struct tep_record *first_record(struct reader *r, int cpu)
-{
-	errno = 0;
-	return checked(r, cpu, tracecmd_read_cpu_first(r->input, cpu));
-}
-
-static struct tep_record *next_record(struct reader *r, int cpu)
-{
-	errno = 0;
-	return checked(r, cpu, tracecmd_read_data(r->input, cpu));
-}
-
 /* Notes the timers armed on other CPUs. Their events begin again then. */
 static void scan_others(struct reader *r, int cpu)
 {
@@ -162,12 +55,13 @@ static void scan_others(struct reader *r, int cpu)
 	for (other = 0; other < tep_get_cpus(r->tep); other++) {
 		if (other == cpu)
 			continue;
-		record = first_record(r, other);
-		for (; record; record = next_record(r, other)) {
+		record = cil_first_record(r, other);
+		for (; record; record = cil_next_record(r, other)) {
 			cil_stock_scan_other(r, cil_table_of(r, record), record);
 			tracecmd_free_record(record);
+			cil_renew_if_due(r, other, r->others, OTHERS_MAX);
 		}
-		r->others[other] = first_record(r, other);
+		r->others[other] = cil_first_record(r, other);
 	}
 }
 
@@ -181,7 +75,7 @@ static void catch_up(struct reader *r, u64 ts)
 		while ((record = r->others[other]) && record->ts < ts) {
 			cil_stock_other(r, cil_table_of(r, record), record);
 			tracecmd_free_record(record);
-			r->others[other] = next_record(r, other);
+			r->others[other] = cil_next_record(r, other);
 		}
 	}
 }
@@ -205,10 +99,11 @@ static void scan_cpu(struct reader *r, int cpu)
 		scan_others(r, cpu);
 	else if (tep_get_cpus(r->tep) > 1)
 		r->stock.state.all.ticking = ~0ull;
-	record = first_record(r, cpu);
-	for (; record; record = next_record(r, cpu)) {
+	record = cil_first_record(r, cpu);
+	for (; record; record = cil_next_record(r, cpu)) {
 		cil_stock_scan(r, cil_table_of(r, record), record);
 		tracecmd_free_record(record);
+		cil_renew_if_due(r, cpu, r->others, OTHERS_MAX);
 	}
 	cil_stock_scanned(r);
 }
@@ -224,8 +119,8 @@ static void read_cpu(struct reader *r, int cpu)
 		cil_stock_begin_cpu(r, cpu);
 	if (r->stock.current)
 		scan_cpu(r, cpu);
-	record = first_record(r, cpu);
-	for (; record; record = next_record(r, cpu)) {
+	record = cil_first_record(r, cpu);
+	for (; record; record = cil_next_record(r, cpu)) {
 		if (record->ts < last)
 			cil_fail(r, "is damaged: time runs backwards on CPU %d at %llu ns",
 				 cpu, record->ts);
@@ -237,6 +132,7 @@ static void read_cpu(struct reader *r, int cpu)
 		cil_take_record(r, record, cpu);
 		r->events++;
 		tracecmd_free_record(record);
+		cil_renew_if_due(r, cpu, r->others, OTHERS_MAX);
 	}
 	if (r->stock.current)
 		cil_stock_end_cpu(r);
@@ -337,7 +233,7 @@ int main(int argc, char **argv)
 	}
 	for (i = 0; all && i < (int)TABLE_COUNT; i++)
 		r.wanted[i] = true;
-	open_trace(&r, argv[1]);
+	cil_open(&r, argv[1]);
 	cil_prepare_tables(&r);
 	cil_write_schema(&r);
 	if (r.causes.has_timers)
@@ -348,6 +244,6 @@ int main(int argc, char **argv)
 	for (table = 0; table < TABLE_COUNT; table++)
 		cil_chunk_free(&r.chunks[table]);
 	free(r.causes.moves.all);
-	tracecmd_close(r.input);
+	cil_close(&r);
 	return 0;
 }

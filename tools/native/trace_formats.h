@@ -311,8 +311,13 @@ struct cause_reader {
 /**
  * struct reader - a run of this program
  * @out: the stream
- * @input: the trace
+ * @fd: the file
+ * @top: the trace
+ * @input: its buffer that has the events
  * @tep: its formats
+ * @is_packed: its events are compressed
+ * @last: place of each CPU's last event in the unpacked file
+ * @unpacked: so many bytes were unpacked since the file was opened
  * @swap: its byte order is not ours
  * @table_of: table of each event id, or NO_TABLE
  * @wanted: tables that are written
@@ -332,8 +337,12 @@ struct cause_reader {
  */
 struct reader {
 	FILE *out;
-	struct tracecmd_input *input;
+	int fd;
+	struct tracecmd_input *top, *input;
 	struct tep_handle *tep;
+	bool is_packed;
+	u64 *last;
+	u64 unpacked;
 	bool swap;
 	u8 table_of[ID_COUNT];
 	bool wanted[TABLE_COUNT];
@@ -358,6 +367,14 @@ void cil_check_stream(struct reader *r, int error);
 void cil_prepare_tables(struct reader *r);
 void cil_write_schema(struct reader *r);
 bool cil_is_made(const struct reader *r, size_t table);
+
+/* trace_input.c */
+void cil_open(struct reader *r, const char *path);
+void cil_close(struct reader *r);
+struct tep_record *cil_first_record(struct reader *r, int cpu);
+struct tep_record *cil_next_record(struct reader *r, int cpu);
+void cil_renew_if_due(struct reader *r, int cpu, struct tep_record **held,
+		      int count);
 
 /* trace_names.c */
 const char *cil_function_name(const struct reader *r, u64 address);

@@ -163,13 +163,15 @@ void cil_moves_find(struct reader *r)
 	next = zeroed(r, cpus, sizeof(*next));
 	ts = zeroed(r, cpus, sizeof(*ts));
 	for (cpu = 0; cpu < cpus; cpu++) {
-		next[cpu] = tracecmd_read_cpu_first(r->input, cpu);
+		next[cpu] = cil_first_record(r, cpu);
 		ts[cpu] = time_of(next[cpu]);
 	}
 	while (next[cpu = first_of(ts, cpus)]) {
 		take_record(r, &owners, next[cpu], cpu);
 		tracecmd_free_record(next[cpu]);
-		next[cpu] = tracecmd_read_data(r->input, cpu);
+		next[cpu] = NULL;
+		cil_renew_if_due(r, cpu, next, cpus);
+		next[cpu] = cil_next_record(r, cpu);
 		ts[cpu] = time_of(next[cpu]);
 	}
 	free(owners.slots);

@@ -13,8 +13,9 @@
 
 typedef int (*parse_names)(struct tep_handle *tep, const char *names);
 
-/* The list of the file that is open, until it is parsed. */
+/* The list of the file, until it is parsed; the file may be opened again. */
 static char *waiting;
+static bool is_known;
 
 /*
  * In front of the library's own of that name, which libtracecmd calls. Where
@@ -23,8 +24,10 @@ static char *waiting;
 int tep_parse_kallsyms(struct tep_handle *tep, const char *names)
 {
 	(void)tep;
-	free(waiting);
+	if (is_known)
+		return 0;
 	waiting = strdup(names);
+	is_known = waiting;
 	return waiting ? 0 : -1;
 }
 

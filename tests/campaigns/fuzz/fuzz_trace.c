@@ -60,7 +60,7 @@ static void open_once(void)
 	}
 	for (i = 0; i < sizeof(options) / sizeof(*options) && options[i]; i++)
 		DEMAND(cil_stock_option(&reader, options[i]));
-	open_trace(&reader, path);
+	cil_open(&reader, path);
 	cil_prepare_tables(&reader);
 	cil_write_schema(&reader);
 }
