@@ -380,7 +380,7 @@ on hardware that enters by itself.
 
 **Own errors are the larger part.** A CPU that is too shallow keeps a whole package awake. Of the
 governors that a kernel can run, wteo comes closest to the joint oracle; menu and TEO lose two to
-six times as much. Where the hardware enters each sleep wteo is below bayes. Its default counts
+nine times as much. Where the hardware enters each sleep wteo is below bayes. Its default counts
 entering and leaving a state twice. So it avoids states that hardly pay, and with them the sleeps of
 a package that do not pay."""
 
