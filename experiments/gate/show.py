@@ -119,6 +119,15 @@ def _judged(what: str, target: Mapping[str, Any]) -> Row:
     )
 
 
+def _of_machine(work: guest.Work, cells: Mapping[str, Run]) -> list[dict[str, Any]]:
+    """Judge the energy of CPUs and domains together."""
+    if work.energy_share is None:
+        return []
+    share = judgement.extra_share(*(cells[one]["machine_mw"] for one in (MENU, PERFORMANCE, OURS)))
+    name = "part of performance mode's extra energy, CPUs and domains"
+    return [judgement.target(name, share, work.energy_share)]
+
+
 def _explained(run: Run, targets: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[Table]:
     """Return the decisions that missed a target: before the slowest wake-ups, or of most time."""
     tables = []
@@ -178,7 +187,10 @@ def targets(result: Findings, found: Sequence[Run]) -> None:
     works = {work.name: work for work in guest.WORKS}
     for run in runs:
         judged = {
-            one["name"]: judgement.targets(works[one["name"]], one["cells"], added_ns)
+            one["name"]: [
+                *judgement.targets(works[one["name"]], one["cells"], added_ns),
+                *_of_machine(works[one["name"]], one["cells"]),
+            ]
             for one in run["works"]
         }
         result.rows += [

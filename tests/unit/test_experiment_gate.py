@@ -435,8 +435,8 @@ def test_without_the_lab_a_part_says_so(lab: Callable[..., list[Any]], tmp_path:
 def test_targets_are_rows_with_a_verdict(lab: Callable[..., list[Any]], tmp_path: Path) -> None:
     found = measured(tmp_path)
     states = [row.state for row in found.rows]
-    # Two of wakebench and five of pgbench on each machine, two of decisions, nine of switches.
-    assert (states.count(HELD), states.count(MISSED)) == (24, 1)
+    # Two of wakebench and six of pgbench on each machine, two of decisions, nine of switches.
+    assert (states.count(HELD), states.count(MISSED)) == (26, 1)
     (missed,) = (row for row in found.rows if row.state == MISSED)
     assert (missed.what, missed.ours) == (
         "context switch: members, quota used up, at most 160", [161]
@@ -451,8 +451,8 @@ def test_the_decisions_that_missed_a_target_are_shown(
 ) -> None:
     lab(exits=(2000, 133_000, 133_000), power=30_000)
     found = measured(tmp_path, "targets")
-    # Both latencies of each workload, and the energy at each busy power.
-    assert [row.state for row in found.rows] == [MISSED] * 14
+    # Both latencies of each workload, the energy at each busy power, and that of the machine.
+    assert [row.state for row in found.rows] == [MISSED] * 16
     slowest = table(found, "Decisions before the slowest wake-ups, wakebench -m 2 -t 1 on skx")
     assert slowest == [["6.760609", "4", "212", "C6", "133", "none", "base-governor"]]
     (costly,) = table(found, "Decisions under a hint, pgbench -S -n -R 10 -c 1 on skx")
