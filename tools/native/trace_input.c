@@ -30,7 +30,7 @@ extern int tracecmd_get_file_compress_proto(struct tracecmd_input *input,
 					    const char **name, const char **version)
 	__attribute__((weak));
 
-/* What is not a trace is said so before the library looks. */
+/* A file that is no trace is refused before the library looks. */
 static void check_file(struct reader *r, const char *path)
 {
 	static const char magic[] = "\x17\x08\x44tracing";
