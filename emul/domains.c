@@ -131,12 +131,8 @@ static void unlock_all(struct emul_domain **locked, int count)
 	}
 }
 
-/**
- * emul_domains_switch - count a CPU's vote for another slot in its domains
- * @cpu: the CPU this runs on, a member of a domain; interrupts are disabled
- * @slot: the slot that begins now
- */
-void emul_domains_switch(struct emul_cpu *cpu, int slot)
+/* Count a CPU's vote for another slot in its domains. */
+static noinline void switch_domains(struct emul_cpu *cpu, int slot)
 {
 	struct emul_domain *locked[EMUL_DOMAIN_NESTED];
 	struct emul_domain *domain = cpu->domain;
@@ -157,6 +153,21 @@ void emul_domains_switch(struct emul_cpu *cpu, int slot)
 		domain = domain->parent;
 	}
 	unlock_all(locked, count);
+}
+
+/**
+ * emul_switch - account for a CPU's slot and enter another, and so its domains
+ * @cpu: the CPU this runs on; interrupts are disabled
+ * @slot: the slot that begins now
+ *
+ * Between the kernel's look at the clock and the account's lies little more
+ * than a call where there are no domains.
+ */
+void emul_switch(struct emul_cpu *cpu, int slot)
+{
+	emul_account_switch(&cpu->account, slot);
+	if (cpu->domain)
+		switch_domains(cpu, slot);
 }
 
 /* When the exit latency of a domain is over, those around it being up. */

@@ -118,20 +118,8 @@ u64 emul_slot_energy_uj(const struct emul_usage *usage, int slot);
 u64 emul_energy_uj(const struct cpumask *cpus);
 
 /* domains.c */
-void emul_domains_switch(struct emul_cpu *cpu, int slot);
+void emul_switch(struct emul_cpu *cpu, int slot);
 u64 emul_domains_wake(struct emul_cpu *cpu, u64 cpu_exit_ns);
-
-/*
- * Account for a CPU's slot and enter another, and so its domains. Between the
- * kernel's look at the clock and the account's lies little more than a call
- * where there are no domains.
- */
-static inline void emul_switch(struct emul_cpu *cpu, int slot)
-{
-	emul_account_switch(&cpu->account, slot);
-	if (cpu->domain)
-		emul_domains_switch(cpu, slot);
-}
 
 /* devices.c */
 struct dentry;

@@ -63,3 +63,10 @@ def test_an_idle_period_is_as_long_as_the_kernel_measured_it() -> None:
     found = slept(Frames(Path("x"), "", decisions, none, idle, none))
     assert found["start_ns"].to_list() == [150, 500, 100]
     assert found.columns == idle.columns
+
+
+# Where the clock counts another CPU's instructions, most periods are longer.
+def test_the_typical_time_is_that_of_the_cpu_alone() -> None:
+    shared = [2654] * 2 + [2600] + [5471] * 6 + [7082, 9000] * 10
+    assert costs.typical(shared, is_shared=True) == 2654
+    assert costs.typical(shared, is_shared=False) == 7082
