@@ -40,7 +40,7 @@ EXAMPLES = {
     "": "24 hours at 0.5 %, and one loaded hour",
     "--hours 1 --loaded-hours 0": "a short one",
     "--seed 7 -o build/soak-7": "other operations, kept elsewhere",
-    "--loaded-hours 0 --trace -o build/soak-traces": "record each decision, too",
+    "--loaded-hours 0 --decisions -o build/soak-traces": "record each decision, too",
     "--hours 1 --loaded-hours 0 --sabotage leak": "a module that leaks must be found out",
 }
 
@@ -100,7 +100,7 @@ def lab_run(segment: Segment, args: argparse.Namespace) -> LabRun:
         "DURATION": duration_s,
         "STEP": max(1, duration_s // SAMPLES),
         "LOAD": round(95 * segment.load),  # the last operation and the samples come on top
-        "RECORD": BUFFER_KIB if args.trace else 0,
+        "RECORD": BUFFER_KIB if args.decisions else 0,
     }
     head = "".join(f"{name}={shlex.quote(str(value))}\n" for name, value in values.items())
     lines = {
@@ -123,7 +123,7 @@ def lab_run(segment: Segment, args: argparse.Namespace) -> LabRun:
         options=OPTIONS,
         time_limit_s=args.time_limit,
         changes=sabotage.changes(args.sabotage),
-        memory_mib=RECORDER_MIB if args.trace else LabRun.memory_mib,
+        memory_mib=RECORDER_MIB if args.decisions else LabRun.memory_mib,
     )
 
 
@@ -167,7 +167,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--hours", type=float, default=24, help="of virtual time (default: %(default)g)")
     add("--segment-hours", type=float, default=4, help="of one boot (default: %(default)g)")
     add("--load", type=float, default=0.5, help="in percent of all CPUs (default: %(default)g)")
-    add("--trace", action="store_true", help=f"leave each segment's decisions in its {RECORDED}")
+    add(
+        "--decisions", action="store_true", help=f"leave each segment's decisions in its {RECORDED}"
+    )
     add("--loaded-hours", type=float, default=1, help="hours beside (default: %(default)g)")
     add("--loaded-load", type=float, default=35, help="load in them (default: %(default)g)")
 
