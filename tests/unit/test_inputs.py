@@ -21,6 +21,13 @@ def stream(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "bursts"
 
 
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder in which the command runs."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -39,20 +46,15 @@ def stream(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )  # fmt: skip
 def test_a_file_that_is_missing_has_one_exit_code(
-    words: str,
-    stream: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    words: str, stream: Path, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     assert main(words.format(here=stream).split()) == 1
     said = "".join(capsys.readouterr())
     place = "nosuch(.yaml|.c|/trace.dat)?"
     no_such = "[Nn]o such file|no such directory|there is no such patch"
     assert re.search(f"{place}: .*({no_such})|is no file {place}", said)
     assert "[Errno" not in said
-    assert not list(tmp_path.iterdir())
+    assert not list(here.iterdir())
 
 
 @pytest.mark.parametrize(
@@ -74,23 +76,17 @@ def test_a_file_that_is_missing_has_one_exit_code(
     ],
 )
 def test_an_input_of_another_kind_has_that_code(
-    words: str,
-    sentence: str,
-    stream: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    words: str, sentence: str, stream: Path, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "loop").symlink_to("loop")
-    (tmp_path / "text").write_text("hello\n")
-    named = {"LOOP": tmp_path / "loop", "TEXT": tmp_path / "text", "STREAM": stream}
+    (here / "loop").symlink_to("loop")
+    (here / "text").write_text("hello\n")
+    named = {"LOOP": here / "loop", "TEXT": here / "text", "STREAM": stream}
     for word, path in named.items():
         words = words.replace(word, str(path))
     assert main(words.split()) == 1
     said = capsys.readouterr().err
     assert (said.count("\n"), sentence in said) == (1, True), said
-    assert {path.name for path in tmp_path.iterdir()} == {"loop", "text"}
+    assert {path.name for path in here.iterdir()} == {"loop", "text"}
 
 
 def test_an_unknown_governor_is_wrong_usage_in_review_too(
