@@ -190,6 +190,17 @@ struct tep_record *cil_next_record(struct reader *r, int cpu)
 	return checked(r, cpu, tracecmd_read_data(r->input, cpu));
 }
 
+/* The last event of a CPU, from a new input that goes on behind it. */
+static struct tep_record *read_again(struct reader *r, int cpu)
+{
+	struct tep_record *record = tracecmd_read_at(r->input, r->last[cpu], NULL);
+
+	if (!record || record->cpu != cpu || record->offset != r->last[cpu])
+		cil_fail(r, "is damaged: the events of CPU %d cannot be unpacked again",
+			 cpu);
+	return record;
+}
+
 /**
  * cil_renew_if_due() - give back what was unpacked
  * @r: the run; no event of @cpu is in use
@@ -209,9 +220,9 @@ void cil_renew_if_due(struct reader *r, int cpu, struct tep_record **held,
 	close_input(r);
 	open_input(r);
 	r->unpacked = 0;
-	tracecmd_free_record(tracecmd_read_at(r->input, r->last[cpu], NULL));
+	tracecmd_free_record(read_again(r, cpu));
 	for (other = 0; other < count; other++) {
 		if (held[other])
-			held[other] = tracecmd_read_at(r->input, r->last[other], NULL);
+			held[other] = read_again(r, other);
 	}
 }
