@@ -93,6 +93,10 @@ def test_latencies_that_no_state_divides_are_the_inner_containers(tmp_path: Path
          "CPU 1 has other idle states than CPU 0 of the same container"),
         (files((*STATES[:3], ("core+retention", 250, 400))),
          "retention pays earlier than the shallower cluster"),
+        # The kernel keeps 31 letters, so a longer one is that of a shallower state.
+        (files((STATES[0], ("cpu-power-down+cluster-power-do", 900, 5000))),
+         "the kernel cut the description of LPI-1"),
+        (files((STATES[0], ("+", 900, 5000))), "no idle state tells a domain"),
     ],
 )  # fmt: skip
 def test_what_tells_no_tree_is_refused(tmp_path: Path, told: dict[str, str], sentence: str) -> None:

@@ -18,6 +18,8 @@ from cpuidle_lab.states.domains import HARDWARE, DomainState, Rule
 
 _CPUS = "/sys/devices/system/cpu"
 _PREFIX = "LPI-"
+# As long as the kernel's descriptions are at most (ACPI_CX_DESC_LEN, with the end).
+_DESCRIPTION_MOST = 31
 # The kernel writes these for a CPU of no cluster.
 _NO_CLUSTER = ("", "-1", "65535")
 
@@ -33,6 +35,11 @@ class _State:
 
 
 def _states(tree: Tree, cpu: str) -> list[_State]:
+    """Return the idle states of a CPU that firmware describes by _LPI.
+
+    Raises:
+        UserError: a description may have been cut, so its containers are not known.
+    """
     found = []
     for k in count():
         folder = f"{_CPUS}/{cpu}/cpuidle/state{k}"
@@ -42,6 +49,8 @@ def _states(tree: Tree, cpu: str) -> list[_State]:
         if not name:
             break
         if name.startswith(_PREFIX) and leave.isdecimal() and target.isdecimal():
+            if len(text) >= _DESCRIPTION_MOST and "+" in text:
+                raise UserError(f"{cpu}: the kernel cut the description of {name}: '{text}'")
             found.append(_State(name, tuple(text.split("+")), int(leave), int(target)))
     return found
 
@@ -76,7 +85,7 @@ def _domain_states(states: Sequence[_State], level: int) -> list[DomainState]:
     """
     found: dict[str, DomainState] = {}
     for state in states:
-        name = "+".join(state.parts[level:])
+        name = "+".join(state.parts[level:]).strip("+")
         if name and name not in found:
             leave_ns, target_ns = 1000 * _exit_us(states, state, level), 1000 * state.target_us
             needs = state.name if level == 1 else "+".join(state.parts[level - 1 :])
@@ -108,7 +117,7 @@ def read(tree: Tree, name: str) -> list[Found]:
                 place = places[cpu][min(level, len(places[cpu])) - 1]
                 groups.setdefault(place, []).append(cpu)
         found += [_domain(name, level, n, mine, tables) for n, mine in enumerate(groups.values())]
-    if not found:
+    if not any(rule.states for rule, _ in found):
         raise UserError(
             f"{name}: no idle state tells a domain: none is called {_PREFIX}1 or so, with a "
             "description as 'core-off+cluster-off'"
