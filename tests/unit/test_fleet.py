@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from multiprocessing.util import get_temp_dir
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import dask
@@ -387,6 +388,14 @@ def test_a_full_disk_ends_the_run_and_blames_no_recording(tmp_path: Path) -> Non
     ):
         cluster.run({"one": job("/x/one", tmp_path)}, quiet, scheduler=there.scheduler_address,
                     task=no_room)  # fmt: skip
+
+
+def test_a_full_disk_of_a_batch_ends_the_run_at_once() -> None:
+    error = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/x/results")
+    future = SimpleNamespace(status="error", exception=lambda: error)
+    client: Any = SimpleNamespace(gather=lambda _futures, errors: {0: None})
+    with pytest.raises(OSError, match="No space left on device"):
+        cluster._told(client, {("one", "two"): future})
 
 
 @contextmanager

@@ -162,8 +162,10 @@ def _told(client: Client, held: Mapping[Sequence[str], Any]) -> dict[str, Done]:
             found |= {name: Done(**one) for name, one in zip(names, answer, strict=True)}
         elif future.status != "error":  # now, or when its worker died with the answer
             raise UserError(_LOST)
-        elif len(names) == 1:
-            found[names[0]] = Done(sentence=_sentence(future.exception()))
+        else:
+            sentence = _sentence(future.exception())
+            if len(names) == 1:
+                found[names[0]] = Done(sentence=sentence)
     return found
 
 
