@@ -12,7 +12,7 @@ import pytest
 
 from cpuidle_lab.base.errors import FAILURE, USAGE, UserError
 from cpuidle_lab.cli import main
-from cpuidle_lab.review import bare, base, patch, walk
+from cpuidle_lab.review import bare, base, patch, received, walk
 from tests.unit.reviewing import (
     BLOCK,
     OLD,
@@ -336,3 +336,14 @@ def test_a_base_that_is_none_is_wrong_usage() -> None:
     with pytest.raises(UserError) as error:
         base.find([], "nonsense", {}, reverse=False)
     assert error.value.exit_code == USAGE
+
+
+# Such a name is a codec of Python's, but none of texts.
+@pytest.mark.parametrize("charset", ["idna", "punycode", "undefined", "nosuch"])
+def test_a_mail_whose_charset_is_none_is_read(charset: str) -> None:
+    head = f"From: a@b\nContent-Type: text/plain; charset={charset}\n\n".encode()
+    assert "h" in received.body(head + b"hello \xff\n", "w")[1]
+
+
+def test_white_space_is_no_base64_for_long() -> None:
+    assert not received.hidden(" " * 200_000 + "!")

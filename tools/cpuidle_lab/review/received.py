@@ -13,7 +13,7 @@ _HEADED = re.compile(rb"From |[A-Za-z][\w-]*:")
 _MARK = b"\xef\xbb\xbf"
 _ENCODINGS = {"", "7bit", "8bit", "binary", "quoted-printable", "base64"}
 _QUOTED = re.compile(r"=(?:3D|20|09)|=\n")
-_BASE64 = re.compile(r"[A-Za-z0-9+/\s]{80,}={0,2}\s*")
+_BASE64 = re.compile(r"[A-Za-z0-9+/\s]{80,}+={0,2}\s*+")
 _PATCHES = (".patch", ".diff")
 _SAVE = "save the whole mail as it was sent, as `raw` of lore does"
 QUOTED = f"is quoted-printable, and no header says so; {_SAVE}"
@@ -35,7 +35,7 @@ def _text(part: EmailMessage, where: str) -> str:
     assert isinstance(payload, bytes)
     try:
         return payload.decode(part.get_content_charset("utf-8"), errors="replace")
-    except LookupError:  # of a name that is no character set
+    except (LookupError, ValueError):  # of a name that is no character set, or none of texts
         return payload.decode(errors="replace")
 
 
