@@ -353,6 +353,11 @@ def test_a_machine_file_is_an_input(option: str) -> None:
     assert set(cli.named_inputs(args)) == {Path("t.dat"), Path(__file__)}
 
 
+def test_a_dump_of_domains_is_an_input() -> None:
+    args = cli.parse(["report", "t.dat", "--domains", f"lpi:{__file__}", "-o", "out.html"])
+    assert set(cli.named_inputs(args)) == {Path("t.dat"), Path(__file__)}
+
+
 def test_sigterm_is_said(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

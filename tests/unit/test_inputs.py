@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from cpuidle_lab.base import settings
 from cpuidle_lab.base.errors import USAGE, UserError
 from cpuidle_lab.cli import main
+from cpuidle_lab.recording import state_tables
 from cpuidle_lab.states import domain_files
 from tests.unit import synthetic
 
@@ -115,3 +117,16 @@ def test_a_recording_under_two_names_counts_once(
     (tmp_path / "link.dat").symlink_to(path)
     assert main(["report", str(path), str(tmp_path / "link.dat"), "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)["traces"]) == 1
+
+
+def test_a_directory_without_a_name_is_no_working_directory() -> None:
+    with pytest.raises(UserError, match="a directory of inputs has no name") as found:
+        settings.directory("")
+    assert found.value.exit_code == USAGE
+    with pytest.raises(UserError, match="no such directory"):
+        settings.directory("~nosuch-user/x")
+
+
+def test_a_machine_that_is_missing_is_the_users_fault() -> None:
+    with pytest.raises(UserError, match=r"^nosuch/a: No such file"):
+        state_tables.given("nosuch/a")

@@ -230,8 +230,10 @@ def named_inputs(args: argparse.Namespace) -> Iterator[Path]:
     """Yield the files and directories that a command line names, those of outputs apart."""
     for name, value in vars(args).items():
         words = value if isinstance(value, list) else [value]
-        if name in ("machine", "domains"):  # "P-core=a.yaml,0-3=b.yaml"; a name is no file
-            words = re.split("[=,]", value or "")
+        if name in ("machine", "domains"):  # a name is no file
+            # "P-core=a.yaml,0-3=b.yaml"; "lpi:dump"
+            pattern = "[=,]" if name == "machine" else "^lpi:"
+            words = re.split(pattern, value or "")
             yield from (path for path in map(Path, words) if path.is_file())
         elif name not in OUTPUTS:
             yield from (word for word in words if isinstance(word, Path))

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.base.errors import USAGE, UserError
 
 _LONGEST_S = 1e6
 _UNITS_S = {"s": 1, "m": 60, "h": 3600}
@@ -104,7 +104,12 @@ def directory(text: str) -> Path:
     Raises:
         UserError: there is none, or it cannot be read; a missing file has the same exit code.
     """
-    path = Path(text).expanduser()
+    if not text:  # of a variable of the shell that is not set
+        raise UserError("a directory of inputs has no name", USAGE)
+    try:
+        path = Path(text).expanduser()
+    except RuntimeError:  # of a user that there is not
+        raise UserError(f"{text}: no such directory") from None
     if path.exists() and not path.is_dir():
         raise UserError(f"{text}: is no directory")
     if not path.exists():

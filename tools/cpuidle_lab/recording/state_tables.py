@@ -97,7 +97,10 @@ def _one(spec: str, hz: int) -> list[CpuTable]:
     if path.exists() and spec not in emulated_names():
         return _of_file(path, hz)
     if "/" in spec:
-        path.stat()  # which names the reason
+        try:
+            path.stat()
+        except OSError as error:
+            raise UserError(f"{spec}: {error.strerror}") from None
     return _everywhere(emulated(spec, hz))
 
 
