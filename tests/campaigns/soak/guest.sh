@@ -317,7 +317,8 @@ done
 current
 [ $RECORD -eq 0 ] || {
 	trace-cmd stop -B soak
-	trace-cmd extract -B soak -o /results/trace.dat >/dev/null
-} || fail "the recording cannot be read"
+	! grep -q '^overrun: [1-9]' $tracing/instances/soak/per_cpu/cpu*/stats &&
+		trace-cmd extract -B soak -o /results/trace.dat >/dev/null
+} || fail "the recording is not whole"
 set | sed -n "s/^done_\([a-z]*\)='\?\([0-9]*\)'\?/\1 \2/p" >/results/done
 kill $(for n in $(seq 0 $((sleepers - 1))); do pid $n; done)

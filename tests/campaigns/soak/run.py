@@ -34,7 +34,6 @@ DONE = "soak.json"  # in the folder of a segment that is finished
 # up beside the load. The results lie in the guest's memory, too.
 BUFFER_KIB = 1_500_000
 RECORDER_MIB = 9_216
-RECORDED = "trace.dat"
 
 EXAMPLES = {
     "": "24 hours at 0.5 %, and one loaded hour",
@@ -167,9 +166,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--hours", type=float, default=24, help="of virtual time (default: %(default)g)")
     add("--segment-hours", type=float, default=4, help="of one boot (default: %(default)g)")
     add("--load", type=float, default=0.5, help="in percent of all CPUs (default: %(default)g)")
-    add(
-        "--decisions", action="store_true", help=f"leave each segment's decisions in its {RECORDED}"
-    )
+    add("--decisions", action="store_true", help="leave each segment's decisions in its trace.dat")
     add("--loaded-hours", type=float, default=1, help="hours beside (default: %(default)g)")
     add("--loaded-load", type=float, default=35, help="load in them (default: %(default)g)")
 
