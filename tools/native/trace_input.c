@@ -5,7 +5,8 @@
  * The events of a packed recording are unpacked in memory, some 100 KiB at a
  * time. libtracecmd before 3.3 keeps all of that until the file is closed,
  * and looks through it for each page. So such a file is opened anew after a
- * while, and read on from the same event.
+ * while, and read on from the same event. Not so while the events of other
+ * CPUs are read up to one of a CPU that was silent meanwhile (catch_up()).
  */
 #include <errno.h>
 #include <fcntl.h>

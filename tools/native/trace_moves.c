@@ -120,7 +120,7 @@ static void take_record(struct reader *r, struct owners *o,
 		     cpu, NO_CPU);
 }
 
-/* Events that cannot be unpacked end the CPU here; its own reading tells of them. */
+/* A CPU whose events are over comes last. */
 static u64 time_of(const struct tep_record *record)
 {
 	return record ? record->ts : UINT64_MAX;

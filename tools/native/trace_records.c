@@ -9,7 +9,7 @@
 
 #include "trace_formats.h"
 
-/* The kernel takes no longer parameter of a module, nor a longer marker. */
+/* The kernel takes no longer parameter of a module. */
 #define DOMAINS_MAX		2048
 
 static u64 load(const u8 *from, size_t width)

@@ -180,6 +180,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	open_once();
 	memset(&reader.counts, 0, sizeof(reader.counts));
 	reader.answers_size = 0;
+	reader.domains_exit_ns = 0;
 	cil_begin_periods(&reader, 0);
 	cil_cause_begin_cpu(&reader, 0);
 	reader.swap = take_u8(&in) & 1;
