@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from multiprocessing import get_context, parent_process
@@ -199,7 +200,11 @@ def _cpu_fidelity(
 
 def _can_fork() -> bool:
     """Tell whether a fork has all that polars needs: it has no workers yet, which a fork lacks."""
-    names = [path.read_text() for path in Path("/proc/self/task").glob("*/comm")]
+    names = []
+    for thread in Path("/proc/self/task").glob("*/comm"):
+        # Any other of them may end meanwhile.
+        with suppress(OSError):
+            names.append(thread.read_text())
     return bool(names) and not any(_WORKER.match(name) for name in names)
 
 
