@@ -8,7 +8,9 @@ from typing import Any
 
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
+from cpuidle_lab.figures import frames
 from cpuidle_lab.figures.analysis import Analysis
 from cpuidle_lab.recording import streamed, trace
 from cpuidle_lab.recording.reader import Chunk, Ending, Schema, read_chunks, watched
@@ -16,6 +18,7 @@ from cpuidle_lab.recording.stock import Context
 from cpuidle_lab.recording.streamed import SMALL, Streamed, Whole
 from cpuidle_lab.recording.trace import Trace
 from cpuidle_lab.states.table import StateTable
+from tests.unit import synthetic
 from tests.unit.synthetic import Session
 from tests.unit.tracedat import Trace as Written
 
@@ -48,7 +51,7 @@ def in_rounds(
         yield piece
 
 
-@pytest.fixture(scope="module", params=["phases", "no phases", "cpu_idle"])
+@pytest.fixture(scope="module", params=["phases", "no phases", "cpu_idle", "demo"])
 def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("streamed") / "trace.dat"
     if request.param == "cpu_idle":
@@ -57,6 +60,8 @@ def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
             written.add(0, 10_000 * n + 1, "cpu_idle", state=n % 3, cpu_id=0)
             written.add(0, 10_000 * n + 7 * (n % 900) + 200, "cpu_idle", state=EXIT, cpu_id=0)
         return written.write(target)
+    if request.param == "demo":  # the kernel's governor, too
+        return synthetic.demo(target, 8_000_000)
     session = Session(cpus=2)
     for governor, workload in (("wteo", "hackbench"), ("menu_ng", "bursts")):
         session.phase(governor, workload, 60_000_000, marked=request.param == "phases")
@@ -135,6 +140,17 @@ def test_figures_are_those_of_the_whole(path: Path, whole: Trace) -> None:
         assert one.pictures.rows_over_time(states) == other.pictures.rows_over_time(states)
         for name in ("entries", "reasons", "wakers", "chosen_ideal", "shares", "notes", "broken"):
             assert getattr(one, name) == getattr(other, name), name
+
+
+def test_frames_of_parts_are_those_of_the_whole(path: Path) -> None:
+    expected = frames.frames_of(path)
+    parts = list(frames.frames_by_part(path))
+    assert len(parts) > 3
+    for name in ("decisions", "intervals", "idle"):
+        rows = pl.concat([getattr(part, name) for part in parts])
+        assert_frame_equal(rows, getattr(expected, name), check_exact=True)
+    for part in parts:
+        assert_frame_equal(part.states, expected.states)
 
 
 # Each row is read once, so the time does not grow with the square of the CPUs.

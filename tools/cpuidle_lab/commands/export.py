@@ -80,8 +80,9 @@ def _parquet(args: argparse.Namespace) -> int:
 def _perfetto(args: argparse.Namespace) -> int:
     from cpuidle_lab.domains import charts, observed
     from cpuidle_lab.figures import frames
-    from cpuidle_lab.recording import state_tables
+    from cpuidle_lab.recording import reader, state_tables
     from cpuidle_lab.view import perfetto as perfetto_trace
+    from cpuidle_lab.view.terminal import meter
 
     target: Path = args.perfetto
     with whole(target, unless_forced(marked(perfetto_trace.MARK), args.force)) as new:
@@ -90,9 +91,10 @@ def _perfetto(args: argparse.Namespace) -> int:
             charts.slices(observed.observe(args.trace, args.domains, given).parts)
             if args.domains else {}
         )  # fmt: skip
-        recording = frames.frames_of(args.trace, given)
-        with new.open("wb") as stream:
-            written = perfetto_trace.write([recording], stream, tracks)
+        with reader.watched(meter, "Reading", 2):
+            parts = frames.frames_by_part(args.trace, given)
+        with new.open("wb") as stream, reader.watched(meter, "Writing", 1):
+            written = perfetto_trace.write(parts, stream, tracks)
     found = {"file": str(target), "bytes": target.stat().st_size, **asdict(written)}
     if args.json:
         print(json.dumps(found, indent=2))

@@ -18,7 +18,7 @@ from cpuidle_lab.figures.decisions import decisions_of
 from cpuidle_lab.figures.intervals import by_table, judged, table_of
 from cpuidle_lab.recording import trace as tr
 from cpuidle_lab.recording.phases import Phase
-from cpuidle_lab.recording.streamed import Whole
+from cpuidle_lab.recording.streamed import Streamed, Whole
 from cpuidle_lab.recording.trace import Trace
 from cpuidle_lab.states.costs import model_of
 from cpuidle_lab.states.table import CpuTable, StateTable
@@ -104,20 +104,41 @@ def frames_of(path: Path, given: Sequence[CpuTable] = ()) -> Frames:
     return frames_of_trace(tr.load(path, context=tr.context_with(path, given) if given else None))
 
 
+def frames_by_part(path: Path, given: Sequence[CpuTable] = ()) -> Iterator[Frames]:
+    """Return frames of the parts of a trace.dat, CPU by CPU; memory does not grow with it.
+
+    The trace is read twice, for what only all of it tells, and again for its parts.
+
+    Args:
+        path: of the trace.
+        given: idle states of a recording without the module, in place of its own.
+
+    Raises:
+        UserError: as frames_of().
+    """
+    context = tr.context_with(path, given) if given else None
+    return _by_part(Analysis(lambda look: Streamed(path, context, look), drawn=0))
+
+
 def frames_of_trace(trace: Trace) -> Frames:
     """Return a trace in memory as frames.
 
     Raises:
         UserError: it contradicts itself or holds no idle period.
     """
-    analysis = Analysis(lambda look: Whole(trace, look))
-    (part,) = analysis.source.parts()
-    decisions, intervals = _judged(part, decisions_of(part), analysis)
-    idle = _idle(part, decisions, idle_periods(part))
-    found = Frames(part.path, part.kernel, decisions, intervals, idle, _states(part))
-    if not found.decisions.height and not found.idle.height:
-        raise tr.no_idle_periods(trace.path)
+    (found,) = _by_part(Analysis(lambda look: Whole(trace, look)))
     return found
+
+
+def _by_part(analysis: Analysis) -> Iterator[Frames]:
+    facts, rows = analysis.source.facts, 0
+    for part in analysis.source.parts():
+        decisions, intervals = _judged(part, decisions_of(part), analysis)
+        idle = _idle(part, decisions, idle_periods(part))
+        rows += decisions.height + idle.height
+        yield Frames(part.path, part.kernel, decisions, intervals, idle, _states(part))
+    if not rows:
+        raise tr.no_idle_periods(facts.path)
 
 
 def _shaped(frame: pl.DataFrame, layout: dict[str, pl.DataType]) -> pl.DataFrame:

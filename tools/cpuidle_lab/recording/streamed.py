@@ -93,16 +93,21 @@ def _bytes(waiting: dict[str, list[pl.DataFrame]]) -> int:
     return sum(int(frame.estimated_size()) for frames in waiting.values() for frame in frames)
 
 
-def _kept_back(joined: Frames) -> dict[str, tuple[str, int]]:
-    """Return by table a column, and the value from which on rows belong to the next part."""
-    intervals, idle = joined.get("interval"), joined.get("cpu_idle")
+def _kept_back(joined: Frames, told: list[pl.DataFrame]) -> dict[str, tuple[str, int]]:
+    """Return by table a column, and the value from which on rows belong to the next part.
+
+    Args:
+        joined: the tables.
+        told: rows of cpu_idle whose decisions were read, if they have any.
+    """
+    intervals = joined.get("interval")
     since_ns, first_seq = None, 0
     if intervals is not None:
         last = intervals.row(-1, named=True)
         since_ns, first_seq = int(last["ts"]), int(last["first_seq"])
     # A long part without decisions: those before it wait.
-    if idle is not None and (since_ns is None or since_ns <= int(idle["ts"][0])):
-        entries = idle.filter(pl.col("state") != tr.IDLE_EXIT)["ts"]
+    if told and (since_ns is None or since_ns <= int(told[0]["ts"][0])):
+        entries = pl.concat(told).filter(pl.col("state") != tr.IDLE_EXIT)["ts"]
         since_ns = int(entries[-1]) if len(entries) else since_ns
     if since_ns is None:
         return {}
@@ -116,7 +121,8 @@ def _cut(
 ) -> tuple[Frames, dict[str, list[pl.DataFrame]]]:
     """Divide rows into those of a part and those that wait."""
     joined = {name: pl.concat(frames) for name, frames in waiting.items()}
-    places = _kept_back(joined)
+    # Periods and intervals that the reader makes come a round later than their events.
+    places = _kept_back(joined, waiting.get("cpu_idle", [])[:-1])
     part, rest = {}, {}
     for name, frame in joined.items():
         column, first = places.get(name, ("ts", 0))

@@ -160,12 +160,13 @@ def _in_time(frames: Frames, before: Spent) -> Iterator[TracePacket]:
         (slices, "start_ns", _begin),
     )
     order = pl.concat(
-        frame.select(ts=column, source=pl.lit(n, pl.UInt8), row=pl.int_range(pl.len()))
+        frame.select(ts=column, source=pl.lit(n, pl.UInt8))
         for n, (frame, column, _) in enumerate(sources)
     ).sort("ts", "source", maintain_order=True)
-    for _, source, row in order.iter_rows():
-        frame, _, make = sources[source]
-        yield make(frame.row(row, named=True))
+    rows = [frame.sort(column, maintain_order=True).iter_rows(named=True)
+            for frame, column, _ in sources]  # fmt: skip
+    for source in order["source"]:
+        yield sources[source][2](next(rows[source]))
 
 
 @dataclass
@@ -226,8 +227,8 @@ def write(
         packet.trusted_packet_sequence_id = _SEQUENCE
         builder.write_packet(packet)
 
-    for frames in parts:
-        if not found.events:
+    for number, frames in enumerate(parts):
+        if not number:
             head = _root(frames)
             head.sequence_flags = TracePacket.SEQ_INCREMENTAL_STATE_CLEARED
             put(head)
