@@ -58,6 +58,14 @@ def test_the_share_of_the_time_is_as_computed_by_hand(
     assert found.percent(END) == pytest.approx(percent)
 
 
+def test_rows_of_several_cpus_may_come_together() -> None:
+    idle = [rows(cpu, (0, True), (4, False)) for cpu in range(3)]
+    lost = [losses(1, 3), losses(2, 5)]
+    found = Unseen()
+    found.add(pl.concat(idle), pl.concat(lost))
+    assert found.percent(END) == pytest.approx((0 + 40 + 60) / 3)
+
+
 def by_cpu_idle(path: Path, others: int) -> Path:
     """Write a recording of CPUs that are idle from an early moment on, beside one that is busy."""
     kernel = Kernel()

@@ -8,10 +8,11 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from cpuidle_lab.figures import invariants, withheld
@@ -158,15 +159,12 @@ class Sums:
         for name, value in counts.items():
             self.counts[name] += value
 
-    def add_within(self, stays: Stays) -> None:
+    def add_within(self, run: "_Run") -> None:
         """Add idle time that lies before the next idle period; the last one of a CPU waits."""
-        first_ns, last_ns = int(stays.ts[0]), int(stays.ts[-1])
-        if before := self._last.get(stays.cpu):
-            self.add(within_ns=max(0, min(before[1], first_ns - before[0])))
-        room = np.maximum(np.diff(stays.ts.astype(np.int64)), 0)
-        residency = stays.residency.astype(np.int64)
-        self.add(within_ns=int(np.minimum(residency[:-1], room).sum()))
-        self._last[stays.cpu] = last_ns, int(residency[-1])
+        if before := self._last.get(run.cpu):
+            self.counts["within_ns"] += max(0, min(before[1], run.first_ns - before[0]))
+        self.counts["within_ns"] += run.within_ns
+        self._last[run.cpu] = run.last
 
     def within_ns(self) -> int:
         """Return the idle time within the group, ns: its last period may go on after it."""
@@ -203,24 +201,50 @@ def add_periods(idle: pl.DataFrame, index: str, sums: Mapping[int, Sums]) -> Non
     if "exit_latency" in idle.columns:
         for n, latency_ns, count in idle.group_by(GROUP, "exit_latency").len().iter_rows():
             sums[n].latencies[latency_ns] += count
-    for n, stays in _stays(idle, index):
-        sums[n].cpus.add(stays.cpu)
-        sums[n].add_within(stays)
+    columns = [idle[name].to_numpy() for name in ("ts", index, "residency")]
+    for n, run in _runs(idle):
+        sums[n].cpus.add(run.cpu)
+        sums[n].add_within(run)
         if pictures := sums[n].pictures:
-            pictures.add_stays(stays)
+            pictures.add_stays(Stays(run.cpu, *(column[run.rows] for column in columns)))
 
 
-def _stays(idle: pl.DataFrame, index: str) -> Iterator[tuple[int, Stays]]:
-    """Divide idle periods by group and CPU, in the order of time."""
-    names = (GROUP, "cpu", "ts", index, "residency")
-    group, cpu, ts, state, residency = (idle[name].to_numpy() for name in names)
+class _Run(NamedTuple):
+    """Idle periods of a group on one CPU.
+
+    Attributes:
+        cpu: its number.
+        first_ns: begin of the first.
+        last: begin of the last, and its residency.
+        within_ns: idle time of all before the last that lies before the next one.
+        rows: their rows, in the order of time.
+    """
+
+    cpu: int
+    first_ns: int
+    last: tuple[int, int]
+    within_ns: int
+    rows: npt.NDArray[Any]
+
+
+def _runs(idle: pl.DataFrame) -> Iterator[tuple[int, _Run]]:
+    """Divide idle periods by group and CPU."""
+    if not idle.height:
+        return
+    names = (GROUP, "cpu", "ts", "residency")
+    group, cpu, ts, residency = (idle[name].to_numpy().astype(np.int64) for name in names)
     order = np.lexsort((ts, cpu, group))
-    group, cpu = group[order], cpu[order]
+    group, cpu, ts, residency = group[order], cpu[order], ts[order], residency[order]
     edges = np.flatnonzero((np.diff(group) != 0) | (np.diff(cpu) != 0)) + 1
-    for first, end in pairwise([0, *edges.tolist(), len(order)]):
-        rows = order[first:end]
-        if len(rows):
-            yield int(group[first]), Stays(int(cpu[first]), ts[rows], state[rows], residency[rows])
+    first, end = np.append(0, edges), np.append(edges, len(order))
+    within = np.minimum(residency, np.maximum(np.diff(ts, append=ts[-1]), 0))
+    within[end - 1] = 0
+    sums = np.add.reduceat(within, first)
+    columns = (group[first], cpu[first], ts[first], ts[end - 1], residency[end - 1], sums)
+    for n, *(of, first_ns, last_ns, last_residency, within_ns), start, stop in zip(
+        *(column.tolist() for column in columns), first.tolist(), end.tolist(), strict=True
+    ):
+        yield n, _Run(of, first_ns, (last_ns, last_residency), within_ns, order[start:stop])
 
 
 def group_of(path: Path, governor: str, workload: str, source: str, sums: Sums) -> Group:

@@ -47,6 +47,7 @@ class _OfCpu:
         cpu: its number, -1: none.
         rows: periods, or events of weights.
         times: by state, idle time in each slice.
+        waiting: idle periods that are not in `times` yet.
         learned: by row of wteo, its events.
         weights: by row of wteo, its columns at the end of each slice.
     """
@@ -54,6 +55,7 @@ class _OfCpu:
     cpu: int = -1
     rows: int = 0
     times: dict[int, Array] = field(default_factory=dict)
+    waiting: list[Stays] = field(default_factory=list)
     learned: Counter[int] = field(default_factory=Counter)
     weights: dict[int, list[list[float] | None]] = field(default_factory=dict)
 
@@ -87,11 +89,20 @@ class Pictures:
         """Add idle periods of a CPU."""
         one = self._idle.of(stays.cpu)
         one.rows += len(stays.ts)
-        ts = stays.ts.astype(np.float64)
-        for number in np.unique(stays.state).tolist():
-            mine = stays.state == number
-            times = one.times.setdefault(number, np.zeros(SLICES))
-            times += self._time_in_slices(ts[mine], stays.residency[mine])
+        one.waiting.append(stays)
+        # Few wait, since another CPU may have more.
+        if sum(len(few.ts) for few in one.waiting) > SLICES:
+            self._divide(one)
+
+    def _divide(self, one: _OfCpu) -> None:
+        """Divide the periods that wait into slices."""
+        for stays in one.waiting:
+            ts = stays.ts.astype(np.float64)
+            for number in np.unique(stays.state).tolist():
+                mine = stays.state == number
+                times = one.times.setdefault(number, np.zeros(SLICES))
+                times += self._time_in_slices(ts[mine], stays.residency[mine])
+        one.waiting.clear()
 
     def _time_in_slices(self, ts: Array, residency: Array) -> Array:
         """Return idle time in each slice, of periods in the order of time."""
@@ -124,6 +135,7 @@ class Pictures:
             states: how many there are.
         """
         best = self._idle.best()
+        self._divide(best)
         zero = np.zeros(SLICES)
         times = np.array([best.times.get(state, zero) for state in range(states)])
         enough = times.sum(axis=0) >= self._span / SLICES / 2

@@ -244,6 +244,10 @@ def _contents(column: Column, data: memoryview, rows: int) -> tuple[pl.Series, i
     total = int(ends[-1]) if rows else 0
     at = 4 * rows + total
     every = bytes(data[4 * rows : at])
+    if column.kind != "bytes" and every.isascii():
+        text = every.decode("ascii")
+        texts = [text[a:b] for a, b in pairwise([0, *ends.tolist()])] if total else [""] * rows
+        return pl.Series(column.name, texts, dtype=pl.String), at
     values = [every[a:b] for a, b in pairwise([0, *ends.tolist()])] if total else [b""] * rows
     if column.kind == "bytes":
         return pl.Series(column.name, values, dtype=pl.Binary), at

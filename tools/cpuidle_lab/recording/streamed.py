@@ -2,7 +2,8 @@
 """A trace read part by part, in memory that does not grow with it.
 
 It is read twice: first for the facts that hold for all of it, then for its parts. A part has rows
-of one CPU. It ends before an interval, so that no idle period and no interval lies in two.
+of one CPU, or all that is left of some. It ends before an interval, so that no idle period and no
+interval lies in two.
 """
 
 from collections import Counter
@@ -23,7 +24,7 @@ from cpuidle_lab.recording.unseen import Unseen
 from cpuidle_lab.states.table import StateTable
 
 # A part has so many bytes, and the rows of an interval that goes on.
-PART_BYTES = 48 << 20
+PART_BYTES = 24 << 20
 
 # Tables that are kept whole; of others, a part has its own rows.
 SMALL = ("config", "tunable", "hint", "marker")
@@ -134,6 +135,20 @@ def _cut(
     return part, rest
 
 
+def _together(pieces: Iterator[Frames | Schema | Ending]) -> Iterator[Frames | Schema | Ending]:
+    """Join small parts of several CPUs: queries take their time however few rows there are."""
+    waiting: dict[str, list[pl.DataFrame]] = {}
+    for piece in pieces:
+        if isinstance(piece, dict):
+            for name, frame in piece.items():
+                waiting.setdefault(name, []).append(frame)
+        if waiting and (not isinstance(piece, dict) or _bytes(waiting) >= PART_BYTES):
+            yield {name: pl.concat(frames) for name, frames in waiting.items()}
+            waiting = {}
+        if not isinstance(piece, dict):
+            yield piece
+
+
 def _bare(schema: Schema) -> Frames:
     """Return all tables without rows; those of events that the trace lacks as trace.load()."""
     own = {name: empty(columns) for name, columns in schema.tables.values()}
@@ -181,7 +196,7 @@ class _Counts:
             entries = tables["cpu_idle"].filter(pl.col("state") != tr.IDLE_EXIT)
             self.entries.update(dict(entries.group_by("cpu").len().iter_rows()))
         if "idle" in tables:
-            self.idle[int(tables["idle"]["cpu"][0])] += tables["idle"].height
+            self.idle.update(dict(tables["idle"].group_by("cpu").len().iter_rows()))
 
 
 class Streamed:
@@ -213,7 +228,8 @@ class Streamed:
         """Yield its parts, CPU by CPU: the second reading."""
         whole = {name: self.facts.tables[name] for name in SMALL}
         bare: Frames = {}
-        for tables in self._read(_WANTED):
+        others = [name for name in _WANTED if name not in SMALL]
+        for tables in _together(self._read(others)):
             if isinstance(tables, Schema):
                 bare = _bare(tables)
             if not isinstance(tables, dict):
@@ -271,7 +287,7 @@ class Streamed:
         idle_cpus: set[int] = set()
         facts = Trace(self._path, 0, bare, {}, {}, Integrity(0, 0, 0, 0, 0, 0, 0, 0))
         # The time of an interval is that of a period.
-        for tables in self._read([name for name in _WANTED if name != "interval"]):
+        for tables in _together(self._read([name for name in _WANTED if name != "interval"])):
             if isinstance(tables, Schema):
                 schema, bare = tables, _bare(tables)
                 small = {name: bare[name] for name in SMALL}

@@ -37,6 +37,12 @@ def _times(frame: pl.DataFrame | None) -> Array:
     return np.zeros(0, np.int64) if frame is None else frame["ts"].to_numpy().astype(np.int64)
 
 
+def _by_cpu(frame: pl.DataFrame | None) -> dict[int, pl.DataFrame]:
+    if frame is None or not frame.height:
+        return {}
+    return {int(rows["cpu"][0]): rows for rows in frame.partition_by("cpu", maintain_order=True)}
+
+
 class Unseen:
     """Sums of the times of which nothing is told."""
 
@@ -63,11 +69,13 @@ class Unseen:
         self._events, self._lost = None, []
 
     def add(self, events: pl.DataFrame | None, lost: pl.DataFrame | None) -> None:
-        """Add rows of the tables `cpu_idle` and `lost` of one CPU, which follow those before."""
-        some = events if events is not None and events.height else lost
-        if some is None or not some.height:
-            return
-        cpu, at = int(some["cpu"][0]), _times(events)
+        """Add rows of the tables `cpu_idle` and `lost`, which follow those of their CPUs before."""
+        told, gone = _by_cpu(events), _by_cpu(lost)
+        for cpu in {**told, **gone}:
+            self._add(cpu, told.get(cpu), gone.get(cpu))
+
+    def _add(self, cpu: int, events: pl.DataFrame | None, lost: pl.DataFrame | None) -> None:
+        at = _times(events)
         mine = self._cpus.get(cpu)
         if mine is None:
             if not len(at):
@@ -82,7 +90,7 @@ class Unseen:
         gaps = np.unique(place[(place > 0) & (place < len(at))])
         mine.hole_ns += int((at[gaps] - at[gaps - 1]).sum())
         mine.lost, mine.last_ns = losses[place >= len(at)], int(at[-1])
-        if events is not None and events.height:
+        if events is not None:
             mine.is_idle = events["state"][-1] != IDLE_EXIT
         mine.is_idle &= not (_times(offline) >= mine.last_ns).any()
 
