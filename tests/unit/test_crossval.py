@@ -148,7 +148,7 @@ def test_replay_goes_on_where_a_phase_has_the_state_of_the_one_before(
     """A recording with one state and many phases: each interval is played once, with one result."""
     path = test_former.recorded(tmp_path / "a.dat")
     with columns.opened(path) as recording:
-        times = pl.concat(recording.checked_frames("period", 0))["ts"].to_list()
+        times = columns.joined(list(recording.checked("period", 0)))["ts"].tolist()
     ends = times[:: len(times) // 20]
     phases = [
         Phase("wteo_rfc", f"load {n}", *span) for n, span in enumerate(itertools.pairwise(ends))

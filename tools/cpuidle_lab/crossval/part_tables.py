@@ -2,22 +2,26 @@
 """Tables of a recording, read part by part through a cache."""
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import polars as pl
 
-from cpuidle_lab.recording.columns import (
-    Recording,
-)
+from cpuidle_lab.recording.columns import ANSWERS, Columns, Recording
 from cpuidle_lab.replay import engine, recorded
+
+
+def _places(values: np.ndarray[Any, Any], first: int, end: int) -> tuple[int, int]:
+    """Return the first and the last row, and one more, of those in [first, end)."""
+    # Of one type, or numpy compares both as floating-point numbers.
+    start, stop = np.searchsorted(values, np.array([first, end], values.dtype)).tolist()
+    return start, max(start, stop)
 
 
 def between(frame: pl.DataFrame, column: str, first: int, end: int) -> pl.DataFrame:
     """Return the rows whose value is in [first, end): a view, since the column is sorted."""
-    values = frame[column].to_numpy()
-    # Of one type, or numpy compares both as floating-point numbers.
-    start, stop = np.searchsorted(values, np.array([first, end], values.dtype)).tolist()
-    return frame[start : max(start, stop)]
+    start, stop = _places(frame[column].to_numpy(), first, end)
+    return frame[start:stop]
 
 
 _PHASE = "tick_phase_ns"
@@ -41,24 +45,46 @@ _READ = {
 CACHED_BYTES = 256 << 20
 
 
+class _Part:
+    """Rows of a part in memory."""
+
+    def __init__(self, columns: Columns) -> None:
+        self.columns = columns
+        self.bytes = sum(values.nbytes for values in columns.values())
+        answers = columns.get("answers")
+        # Answers of the rows before each, and of all.
+        self._before = None if answers is None else np.append(0, np.cumsum(answers, dtype=np.int64))
+
+    def between(self, column: str, first: int, end: int) -> Columns:
+        """Return the rows whose value is in [first, end): views, since the column is sorted."""
+        values = self.columns[column]
+        start, stop = _places(values, first, end)
+        found = {
+            name: every[start:stop] for name, every in self.columns.items() if name not in ANSWERS
+        }
+        if self._before is not None:
+            told = slice(int(self._before[start]), int(self._before[stop]))
+            found |= {name: self.columns[name][told] for name in ANSWERS}
+        return found
+
+
 class PartCache:
     """The parts that were read last, as far as they fit into CACHED_BYTES, and one at least."""
 
     def __init__(self) -> None:
         """Begin without a part."""
-        self._frames: dict[tuple[str, int, int], pl.DataFrame] = {}
+        self._parts: dict[tuple[str, int, int], _Part] = {}
 
-    def part(self, key: tuple[str, int, int], read: Callable[[], pl.DataFrame]) -> pl.DataFrame:
+    def part(self, key: tuple[str, int, int], read: Callable[[], _Part]) -> _Part:
         """Return a part, by its table, CPU and place."""
-        known = self._frames.pop(key, None)
-        frame = read() if known is None else known
-        self._frames[key] = frame
+        known = self._parts.pop(key, None)
+        part = read() if known is None else known
+        self._parts[key] = part
         if known is None:
-            sizes = {one: part.estimated_size() for one, part in self._frames.items()}
-            while len(sizes) > 1 and sum(sizes.values()) > CACHED_BYTES:
-                oldest = next(iter(sizes))
-                del sizes[oldest], self._frames[oldest]
-        return frame
+            total = sum(one.bytes for one in self._parts.values())
+            while len(self._parts) > 1 and total > CACHED_BYTES:
+                total -= self._parts.pop(next(iter(self._parts))).bytes
+        return part
 
 
 class PartTable:
@@ -79,46 +105,49 @@ class PartTable:
         self._cache = cache
         self._bounds: list[dict[str, tuple[int, int]]] = []
         self._phases: list[int] = []
-        frames: list[pl.DataFrame] = []
+        parts: list[Columns] = []
         needed = (*_SORTED[table], *_OTHERS[table]) if cache else None
-        for frame in recording.checked_frames(table, cpu, needed):
-            ends = {name: (int(frame[name][0]), int(frame[name][-1])) for name in _SORTED[table]}
-            self._bounds.append(ends)
-            if _PHASE in frame.columns:
-                known = frame[_PHASE].filter(frame[_PHASE] >= 0)
-                self._phases.append(int(known[0]) if known.len() else -1)
-            frames += [] if cache else [frame]
-        self._held = [self._filled(place, frame) for place, frame in enumerate(frames)]
+        for columns in recording.checked(table, cpu, needed):
+            self._bounds.append(
+                {name: (int(columns[name][0]), int(columns[name][-1])) for name in _SORTED[table]}
+            )
+            if _PHASE in columns:
+                known = columns[_PHASE][columns[_PHASE] >= 0]
+                self._phases.append(int(known[0]) if len(known) else -1)
+            parts += [] if cache else [columns]
+        self._held = [self._filled(place, columns) for place, columns in enumerate(parts)]
 
     @property
     def last_ns(self) -> int:
         """Time of the last period; 0 if there is none."""
         return max((ends["ts"][1] for ends in self._bounds), default=0)
 
-    def between(self, column: str, first: int, end: int) -> Iterator[pl.DataFrame]:
+    def between(self, column: str, first: int, end: int) -> Iterator[Columns]:
         """Yield the rows whose value of a sorted column is in [first, end)."""
         for place, ends in enumerate(self._bounds):
             low, high = ends[column]
             if low < end and high >= first:
-                rows = between(self._frame(place), column, first, end)
-                if rows.height:
+                rows = self._part(place).between(column, first, end)
+                if len(rows[column]):
                     yield rows
 
-    def _frame(self, place: int) -> pl.DataFrame:
+    def _part(self, place: int) -> _Part:
         if self._cache is None:
             return self._held[place]
 
-        def read() -> pl.DataFrame:
+        def read() -> _Part:
             names = _READ[self._table]
-            frame = self._recording.checked_part(self._table, self._cpu, place, names)
-            return self._filled(place, frame)
+            columns = self._recording.checked_part(self._table, self._cpu, place, names)
+            return self._filled(place, columns)
 
         return self._cache.part((self._table, self._cpu, place), read)
 
-    def _filled(self, place: int, frame: pl.DataFrame) -> pl.DataFrame:
+    def _filled(self, place: int, columns: Columns) -> _Part:
         """Let the grid of the tick be known before the kernel told of it."""
-        if _PHASE not in frame.columns:
-            return frame
-        later = next((phase for phase in self._phases[place + 1 :] if phase >= 0), -1)
-        phase = pl.when(pl.col(_PHASE) >= 0).then(_PHASE)
-        return frame.with_columns(phase.backward_fill().fill_null(later).alias(_PHASE))
+        if _PHASE in columns:
+            later = next((phase for phase in self._phases[place + 1 :] if phase >= 0), -1)
+            phase = columns[_PHASE]
+            rows = np.where(phase >= 0, np.arange(len(phase)), len(phase))
+            next_known = np.minimum.accumulate(rows[::-1])[::-1]
+            columns = columns | {_PHASE: np.append(phase, later).astype(phase.dtype)[next_known]}
+        return _Part(columns)

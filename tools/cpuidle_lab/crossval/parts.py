@@ -55,7 +55,7 @@ class Before:
     def chunks(self, start: int | None = None) -> Iterator[Columns]:
         """Yield them in memory: all, or those from a decision on."""
         first = self.start if start is None else start
-        yield from map(in_memory, self.intervals.between("first_seq", first, self.end))
+        yield from self.intervals.between("first_seq", first, self.end)
 
 
 @dataclass(frozen=True)
@@ -89,13 +89,13 @@ class Span:
 
     def intervals(self) -> Iterator[Columns]:
         """Yield the intervals in memory."""
-        yield from map(in_memory, self.rows.intervals.between("first_seq", self.first, self.end))
+        yield from self.rows.intervals.between("first_seq", self.first, self.end)
 
     def periods(self) -> Iterator[Columns]:
         """Yield the decisions that were made in them, with their outcomes."""
-        mine = pl.col("interval").is_between(self.first, self.last)
-        for frame in self.rows.periods.between("seq", self.first, self.end):
-            yield in_memory(frame.filter(mine))
+        for every in self.rows.periods.between("seq", self.first, self.end):
+            mine = (every["interval"] >= self.first) & (every["interval"] <= self.last)
+            yield {name: values[mine] for name, values in every.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -338,11 +338,12 @@ class _Decisions:
 def _decisions(rows: _Rows, phase: Phase) -> _Decisions | None:
     """Return the facts of a CPU's decisions in a phase; None if there are none."""
     found: _Decisions | None = None
-    for frame in rows.periods.between("ts", phase.start_ns, phase.end_ns):
-        found = found or _Decisions(frame.select(_FIRST).row(0), 0, False, set())
-        found.last = int(frame["seq"][-1])
-        found.hinted |= bool((frame["hint_ns"] >= 0).any())
-        found.governors |= set(frame["governor"].unique())
+    for mine in rows.periods.between("ts", phase.start_ns, phase.end_ns):
+        first = tuple(int(mine[name][0]) for name in _FIRST)
+        found = found or _Decisions(first, 0, False, set())
+        found.last = int(mine["seq"][-1])
+        found.hinted |= bool((mine["hint_ns"] >= 0).any())
+        found.governors |= set(np.unique(mine["governor"]).tolist())
     return found
 
 
@@ -389,8 +390,8 @@ def _part(
 def _span(rows: _Rows, first: int, last: int) -> Span | None:
     """Return the intervals that begin with one of the decisions from `first` to `last`, if any."""
     numbers = [
-        (int(frame["first_seq"][0]), int(frame["first_seq"][-1]))
-        for frame in rows.intervals.between("first_seq", first, last + 1)
+        (int(mine["first_seq"][0]), int(mine["first_seq"][-1]))
+        for mine in rows.intervals.between("first_seq", first, last + 1)
     ]
     if not numbers:
         return None
@@ -413,7 +414,7 @@ def _governors(recording: Recording, rows: _Rows, mine: _Decisions, start: int) 
     if recording.stock is not None:
         return len(mine.governors)
     config = between(rows.config, "seq", start, mine.last + 1)
-    return config.select("governor", "base").n_unique()
+    return len(set(zip(config["governor"], config["base"], strict=True)))
 
 
 def _recorder(

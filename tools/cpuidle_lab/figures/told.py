@@ -74,20 +74,19 @@ class Told(Recording):
         Raises:
             UserError: as Recording.intervals(), or its sleep lengths are of others.
         """
-        lengths = self._checked("sleep", cpu, None)
+        lengths = self.checked("sleep", cpu)
         for chunk in super().intervals(cpu, columns):
-            sleep, _ = next(lengths, (None, None))
+            sleep = next(lengths, None)
             told = dict(chunk)
             rows = {len(values) for name, values in told.items() if name not in ANSWERS}
-            if sleep is None or rows - {sleep.height}:
+            if sleep is None or rows - {len(sleep["known"])}:
                 raise UserError(
                     f"{self.path}: its tables 'interval' and 'sleep' of CPU {cpu} have other rows"
                 )
-            known = sleep["known"].to_numpy() == KNOWN
+            known = sleep["known"] == KNOWN
             if "timer_ns" in told:
-                least = sleep["least_ns"].to_numpy()
-                drawn = sleep["drawn_ns"].to_numpy()
-                guess = drawn if self.way == DRAWN else sleeps.far(least, known)
+                is_drawn = self.way == DRAWN
+                guess = sleep["drawn_ns"] if is_drawn else sleeps.far(sleep["least_ns"], known)
                 told["timer_ns"] = np.where(known, told["timer_ns"], guess)
             if "flags" in told:
                 told["flags"] = told["flags"] & np.uint8(0xFF ^ UNKNOWN)

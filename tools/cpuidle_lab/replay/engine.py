@@ -334,8 +334,8 @@ def _known(recording: Recording, chunk: Mapping[str, Array], governor: Governor)
         )
 
 
-# A recording of so many intervals is read once for all governors; it takes 20 MB.
-_KEPT_ROWS = 1 << 17
+# A recording of so many intervals is read once for all governors; it takes 80 MB.
+_KEPT_ROWS = 1 << 19
 _kept: WeakKeyDictionary[Recording, dict[int, list[Columns]]] = WeakKeyDictionary()
 # Each of many governors wants the same CPU at the same time.
 _reading = threading.Lock()

@@ -178,6 +178,9 @@ def with_answers(frame: pl.DataFrame) -> pl.DataFrame:
     if "answer_at_ns" in frame.columns:
         return frame
     counts, told = _unpacked(frame)
+    if not len(told):
+        none = {name: pl.lit([], INTERVAL[name]) for name in ANSWERS}
+        return frame.with_columns(answers=pl.Series(counts), **none)
     rows = np.repeat(np.arange(frame.height, dtype=np.uint32), counts)
     flat = pl.DataFrame({"row": rows, **{name: told[name].copy() for name in ANSWERS}})
     lists = flat.group_by("row", maintain_order=True).agg(*ANSWERS)

@@ -148,38 +148,35 @@ class Recording:
         return self._columns("period", cpu, columns)
 
     def _columns(self, table: str, cpu: int, columns: Sequence[str] | None) -> Iterator[Columns]:
-        for _, values in self._checked(table, cpu, columns):
+        for values in self.checked(table, cpu, columns):
             fill_phase(values)
             yield values
 
-    def checked_frames(
-        self, table: str, cpu: int, columns: Sequence[str] | None = None
-    ) -> Iterator[pl.DataFrame]:
-        """Yield the intervals or periods of a CPU as frames; they are checked as intervals() does.
+    def checked_part(self, table: str, cpu: int, place: int, columns: Sequence[str]) -> Columns:
+        """Return one part of the intervals or periods of a CPU, by its place; else as those.
 
         Args:
             table: "interval" or "period".
             cpu: the CPU.
+            place: number of the part among those of the CPU.
+            columns: names of some.
+        """
+        number = self._numbers(table, cpu)[place]
+        return self._check(table, cpu, self._frame(table, number, columns), {})
+
+    def checked(
+        self, table: str, cpu: int, columns: Sequence[str] | None = None
+    ) -> Iterator[Columns]:
+        """Yield the intervals or periods of a CPU, as they are in the files; else as those.
+
+        Args:
+            table: "interval", "period" or "sleep".
+            cpu: the CPU.
             columns: names of some; None is all of them.
         """
-        for frame, _ in self._checked(table, cpu, columns):
-            yield frame
-
-    def checked_part(
-        self, table: str, cpu: int, place: int, columns: Sequence[str]
-    ) -> pl.DataFrame:
-        """Return one of the frames of checked_frames(), by its place."""
-        number = self._numbers(table, cpu)[place]
-        frame = self._frame(table, number, columns)
-        self._check(table, cpu, frame, {})
-        return frame
-
-    def _checked(
-        self, table: str, cpu: int, columns: Sequence[str] | None
-    ) -> Iterator[tuple[pl.DataFrame, Columns]]:
         last: dict[str, int] = {}
         for frame in self.frames(table, cpu, columns):
-            yield frame, self._check(table, cpu, frame, last)
+            yield self._check(table, cpu, frame, last)
 
     def _check(self, table: str, cpu: int, frame: pl.DataFrame, last: dict[str, int]) -> Columns:
         """Return a part in memory."""
