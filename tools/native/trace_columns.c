@@ -65,19 +65,30 @@ static void scan_others(struct reader *r, int cpu)
 	}
 }
 
-/* Takes the changes that other CPUs made to the timers of a CPU before @ts. */
-static void catch_up(struct reader *r, u64 ts)
+/*
+ * Takes the changes that other CPUs made to the timers of a CPU before its
+ * event @mine, which is read again where the file is opened anew meanwhile.
+ */
+static struct tep_record *catch_up(struct reader *r, int cpu,
+				   struct tep_record *mine)
 {
 	struct tep_record *record;
+	u64 ts = mine->ts;
 	int other;
 
+	r->others[cpu] = mine;
 	for (other = 0; other < OTHERS_MAX; other++) {
 		while ((record = r->others[other]) && record->ts < ts) {
 			cil_stock_other(r, cil_table_of(r, record), record);
 			tracecmd_free_record(record);
 			r->others[other] = cil_next_record(r, other);
+			if (r->others[other])
+				cil_renew_if_due(r, other, r->others, OTHERS_MAX);
 		}
 	}
+	mine = r->others[cpu];
+	r->others[cpu] = NULL;
+	return mine;
 }
 
 static void forget_others(struct reader *r)
@@ -128,7 +139,7 @@ static void read_cpu(struct reader *r, int cpu)
 		if (r->causes.has_timers)
 			cil_moves_until(r, record->ts, cpu);
 		if (r->stock.current && r->stock.state.has_all)
-			catch_up(r, record->ts);
+			record = catch_up(r, cpu, record);
 		cil_take_record(r, record, cpu);
 		r->events++;
 		tracecmd_free_record(record);

@@ -5,8 +5,7 @@
  * The events of a packed recording are unpacked in memory, some 100 KiB at a
  * time. libtracecmd before 3.3 keeps all of that until the file is closed,
  * and looks through it for each page. So such a file is opened anew after a
- * while, and read on from the same event. Not so while the events of other
- * CPUs are read up to one of a CPU that was silent meanwhile (catch_up()).
+ * while, and read on from the same event.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -204,9 +203,9 @@ static struct tep_record *read_again(struct reader *r, int cpu)
 
 /**
  * cil_renew_if_due() - give back what was unpacked
- * @r: the run; no event of @cpu is in use
+ * @r: the run; no event of @cpu is in use that is not in @held
  * @cpu: the CPU whose next event is read
- * @held: events of other CPUs that are in use, by CPU; they are read again
+ * @held: events that are in use, by CPU; they are read again
  * @count: number of entries of @held
  */
 void cil_renew_if_due(struct reader *r, int cpu, struct tep_record **held,
