@@ -6,13 +6,21 @@
  * time. libtracecmd before 3.3 keeps all of that until the file is closed,
  * and looks through it for each page. So such a file is opened anew after a
  * while, and read on from the same event.
+ *
+ * Where a CPU has 2 GiB of events, the size of libtracecmd's maps overflows:
+ * it maps each page apart. It never unmaps a page of a file that is not
+ * packed, and takes the limit of the kernel (65,530 maps, 256 MiB) for the end
+ * of the data. Where it cannot map a first page, it reads all. So it may not
+ * map a large file.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "trace_formats.h"
@@ -22,6 +30,10 @@
 #define UNPACKED_MAX		(128ull * 1024 * 1024)
 #endif
 #define PAGE_BYTES		4096
+/* Larger files are read, not mapped. */
+#ifndef MAPPED_MAX
+#define MAPPED_MAX		0x7fffffff
+#endif
 
 /* Exported by libtracecmd, but in none of its headers; older ones lack them. */
 extern const char *tracecmd_get_trace_clock(struct tracecmd_input *input)
@@ -29,6 +41,23 @@ extern const char *tracecmd_get_trace_clock(struct tracecmd_input *input)
 extern int tracecmd_get_file_compress_proto(struct tracecmd_input *input,
 					    const char **name, const char **version)
 	__attribute__((weak));
+
+static bool is_large;
+
+#ifndef __SANITIZE_ADDRESS__
+/* In place of the C library's, for libtracecmd. */
+void *mmap(void *start, size_t size, int access, int flags, int fd, off_t at)
+{
+	if (is_large && fd >= 0) {
+		errno = ENODEV;
+		return MAP_FAILED;
+	}
+	return (void *)syscall(SYS_mmap, start, size, access, flags, fd, at);
+}
+
+void *mmap64(void *start, size_t size, int access, int flags, int fd, off_t at)
+	__attribute__((alias("mmap")));
+#endif
 
 /* A file that is no trace is refused before the library looks. */
 static void check_file(struct reader *r, const char *path)
@@ -43,6 +72,7 @@ static void check_file(struct reader *r, const char *path)
 		cil_fail(r, "cannot be read: %s", strerror(errno));
 	if (fstat(r->fd, &st) || !S_ISREG(st.st_mode))
 		cil_fail(r, "is not a regular file");
+	is_large = st.st_size > MAPPED_MAX;
 	got = pread(r->fd, start, sizeof(start), 0);
 	if (got == 0)
 		cil_fail(r, "is empty");
@@ -88,16 +118,33 @@ static void check_clock(struct reader *r)
 	}
 }
 
-/* The file itself, also where its name has meanwhile become another's. */
+/* Lets another file be the standard error; returns the one that it was. */
+static int swap_stderr(int fd)
+{
+	int old = dup(STDERR_FILENO);
+
+	fflush(stderr);
+	dup2(fd, STDERR_FILENO);
+	close(fd);
+	return old;
+}
+
+/*
+ * The file itself, also where its name has meanwhile become another's. The
+ * library says that it cannot map it.
+ */
 static void open_input(struct reader *r)
 {
+	int old = swap_stderr(open("/dev/null", O_WRONLY | O_CLOEXEC));
 	char path[32];
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", r->fd);
 	r->top = tracecmd_open(path, TRACECMD_FL_LOAD_NO_PLUGINS);
+	if (r->top)
+		r->input = used_buffer(r->top);
+	swap_stderr(old);
 	if (!r->top)
 		cil_fail(r, "is a trace.dat file, but truncated or damaged");
-	r->input = used_buffer(r->top);
 }
 
 static void close_input(struct reader *r)

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Packed recordings of several CPUs, which the reader opens again after a while."""
+"""Recordings that are packed, which the reader opens again after a while, or large."""
 
 import subprocess
 from pathlib import Path
+
+import pytest
 
 from cpuidle_lab.recording import reader
 from cpuidle_lab.recording import trace as tr
 from cpuidle_lab.recording.formats.writer import Event
 from cpuidle_lab.recording.native import compile_reader
 from tests.unit.kernel_events import MS
+from tests.unit.synthetic import Session
 from tests.unit.test_stock import Timers
 
 # Bytes of a page; the reader of the test opens the file again after each.
@@ -50,3 +53,32 @@ def test_events_of_several_cpus_are_read_on(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert found[0] == found[1]
     assert len(found[0]) > 100_000
+
+
+def read(program: Path, path: Path, *options: str) -> tuple[bytes, bytes]:
+    """Return what the reader writes, and what it says."""
+    done = subprocess.run([str(program), str(path), *options], capture_output=True, check=True)
+    return done.stdout, done.stderr
+
+
+def test_a_large_file_is_read_and_not_mapped(tmp_path: Path) -> None:
+    session = Session(cpus=2)
+    session.phase("wteo", "hackbench", 20_000_000)
+    path = session.trace.write(tmp_path / "a.dat")
+    compile_reader(tmp_path, "-DMAPPED_MAX=0")
+    found = read(tmp_path / "trace-columns", path)
+    assert found == read(reader.native_reader(), path)
+    assert len(found[0]) > 100_000 and not found[1]
+
+
+# libtracecmd takes the kernel's limit of maps for the end of the data then: 5.5 million events.
+@pytest.mark.full
+def test_a_cpu_may_have_more_than_2_gib(tmp_path: Path) -> None:
+    session = Session(cpus=1)
+    session.phase("teo_ng", "hackbench", 100_000_000)
+    path = tmp_path / "large.dat"
+    session.trace.write_large(path, 46_000_000)
+    assert path.stat().st_size > 1 << 31
+    for piece in reader.read_chunks(path, ["lost"]):
+        if isinstance(piece, reader.Ending):
+            assert piece.events >= 46_000_000
