@@ -56,7 +56,7 @@ void *mmap(void *start, size_t size, int access, int flags, int fd, off_t at)
 }
 
 void *mmap64(void *start, size_t size, int access, int flags, int fd, off_t at)
-	__attribute__((alias("mmap")));
+	__attribute__((alias("mmap"), leaf, nothrow));
 #endif
 
 /* A file that is no trace is refused before the library looks. */
