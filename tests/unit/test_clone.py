@@ -433,6 +433,23 @@ def test_a_task_that_stayed_on_one_cpu_can_be_kept_there() -> None:
         program.parse(text.replace("pinned", "glued").splitlines(), PATH)
 
 
+def test_a_task_is_kept_where_it_ran_after_its_start() -> None:
+    made = Recording()
+    made.mark(0, BEGIN)
+    made.expire(1)
+    made.expired(2)
+    for us in range(400, 2400, 10):
+        cpu = int(us > 400)
+        made.wake(us, "<idle>-0", "w-3", "d.h3.", cpu=cpu)
+        made.switch(us + 1, f"swapper/{cpu}-0", "w-3", "R", cpu=cpu)
+        made.switch(us + 2, "w-3", f"swapper/{cpu}-0", cpu=cpu)
+    made.mark(2500, END)
+    phase = events.phases(made.events(), PATH)[0]
+    for pin in (True, False):
+        (w,) = (task for task in build.build(phase, PATH, pin=pin).tasks if task.name == "w")
+        assert (w.cpu, w.pinned) == (int(pin), pin)
+
+
 def test_a_task_begins_on_its_first_cpu_even_if_it_went_to_another_for_good() -> None:
     made = Recording()
     made.mark(0, BEGIN)

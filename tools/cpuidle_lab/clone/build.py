@@ -302,7 +302,7 @@ class _Reading:
             Task(
                 task.name,
                 task.priority,
-                next(iter(task.cpus), 0),
+                task.cpu(pin and task.stays),
                 steps_of(task, split(task.steps) if task.loops else task.steps, place),
                 pin and task.stays,
             )

@@ -117,6 +117,11 @@ class Recorded:
         """It ran on one CPU, its start perhaps apart."""
         return max(self.cpus.values(), default=0) >= _STAYS * self.cpus.total()
 
+    def cpu(self, kept: bool) -> int:
+        """Return the CPU on which its clone begins: that of its first run, or where it is kept."""
+        usual = self.cpus.most_common(1)
+        return usual[0][0] if kept and usual else next(iter(self.cpus), 0)
+
 
 def _absolute(timers: Sequence[Timer]) -> list[bool]:
     """Tell for the timers of a task whether it counts to a deadline.
