@@ -13,12 +13,14 @@ from polars.testing import assert_frame_equal
 from cpuidle_lab.figures import frames
 from cpuidle_lab.figures.analysis import Analysis
 from cpuidle_lab.recording import streamed, trace
+from cpuidle_lab.recording.formats.writer import Event as SomeEvent
 from cpuidle_lab.recording.reader import Chunk, Ending, Schema, read_chunks, watched
 from cpuidle_lab.recording.stock import Context
 from cpuidle_lab.recording.streamed import SMALL, Streamed, Whole
 from cpuidle_lab.recording.trace import Trace
 from cpuidle_lab.states.table import StateTable
 from tests.unit import synthetic
+from tests.unit.kernel_events import KERNEL, MS, Kernel
 from tests.unit.synthetic import Session
 from tests.unit.tracedat import Trace as Written
 
@@ -151,6 +153,47 @@ def test_frames_of_parts_are_those_of_the_whole(path: Path) -> None:
         assert_frame_equal(rows, getattr(expected, name), check_exact=True)
     for part in parts:
         assert_frame_equal(part.states, expected.states)
+
+
+def test_an_interval_may_be_longer_than_a_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.unit.test_streamed.ROUNDS", 40)
+    kernel = Kernel()
+    for _ in range(3):
+        kernel.idle(2, MS, sleep=17 * MS, delta=4 * MS)
+        for _ in range(1500):
+            kernel.idle(1, 3 * MS, sleep=20 * MS, delta=3 * MS, stop=False, tick=True, left=False)
+    path = kernel.write(tmp_path / "trace.dat")
+    expected = frames.frames_of(path)
+    parts = list(frames.frames_by_part(path))
+    assert len(parts) > 2
+    for name in ("decisions", "intervals", "idle"):
+        rows = pl.concat([getattr(part, name) for part in parts])
+        assert_frame_equal(rows, getattr(expected, name), check_exact=True)
+
+
+def test_pictures_have_all_periods_of_a_cpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CPUs of one table come before those of another, whatever their numbers are."""
+    monkeypatch.setattr("tests.unit.test_streamed.ROUNDS", 12)
+    states = "POLL:0:0:4000,C1:2:2:1500,C6:133:600:100"
+    tables = (states, states.replace("133:600", "99:500"), states)
+    lines = [f"stock machine cpus={n} tick_ns=4000000 states={one}" for n, one in enumerate(tables)]
+    kernel = Kernel((*lines, KERNEL))
+    for cpu, count in ((0, 20), (1, 20), (2, 3000)):
+        step = 60 * MS // count
+        for ts in range(kernel.now, kernel.now + 60 * MS, step):
+            kernel.events += [
+                SomeEvent(cpu, ts, "cpu_idle", {"state": 1, "cpu_id": cpu}),
+                SomeEvent(cpu, ts + step // 2, "cpu_idle", {"state": EXIT, "cpu_id": cpu}),
+            ]
+    path = kernel.write(tmp_path / "trace.dat")
+    (group,) = Analysis(lambda look: Streamed(path, None, look)).judged()
+    assert group.pictures
+    best = group.pictures._idle.best()
+    assert (best.cpu, best.rows) == (2, 3000)
 
 
 # Each row is read once, so the time does not grow with the square of the CPUs.

@@ -90,7 +90,7 @@ class Pictures:
         one = self._idle.of(stays.cpu)
         one.rows += len(stays.ts)
         one.waiting.append(stays)
-        # Few wait, since another CPU may have more.
+        # Another CPU may have more, so few are not divided yet.
         if sum(len(few.ts) for few in one.waiting) > SLICES:
             self._divide(one)
 

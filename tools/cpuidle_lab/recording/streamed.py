@@ -2,7 +2,7 @@
 """A trace read part by part, in memory that does not grow with it.
 
 It is read twice: first for the facts that hold for all of it, then for its parts. A part has rows
-of one CPU, or all that is left of some. It ends before an interval, so that no idle period and no
+of one CPU, or all rows of several. It ends before an interval, so that no idle period and no
 interval lies in two.
 """
 
@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import polars as pl
 
@@ -23,7 +23,7 @@ from cpuidle_lab.recording.trace import Integrity, Trace
 from cpuidle_lab.recording.unseen import Unseen
 from cpuidle_lab.states.table import StateTable
 
-# A part has so many bytes, and the rows of an interval that goes on.
+# A part has so many bytes, and the rows of an interval that goes on; twice as many of several CPUs.
 PART_BYTES = 24 << 20
 
 # Tables that are kept whole; of others, a part has its own rows.
@@ -73,13 +73,14 @@ class Whole:
     """A trace in memory as its only part."""
 
     def __init__(self, trace: Trace, look: Look) -> None:
-        self.facts = trace
+        markers = _of_use("marker", trace.tables["marker"])
+        self.facts = replace(trace, tables={**trace.tables, "marker": markers})
         last = (int(str(f["ts"].max())) for f in trace.tables.values() if f.height)
         self.last_ns = max(last, default=0)
         self.has_decisions = bool(trace.tables["period"].height)
         self.causes: cause_events.Facts | None = None
         self.recorder = ""
-        look(trace)
+        look(self.facts)
 
     def parts(self) -> Iterator[Trace]:
         """Yield it."""
@@ -108,13 +109,21 @@ def _kept_back(joined: Frames, told: list[pl.DataFrame]) -> dict[str, tuple[str,
         since_ns, first_seq = int(last["ts"]), int(last["first_seq"])
     # A long part without decisions: those before it wait.
     if told and (since_ns is None or since_ns <= int(told[0]["ts"][0])):
-        entries = pl.concat(told).filter(pl.col("state") != tr.IDLE_EXIT)["ts"]
-        since_ns = int(entries[-1]) if len(entries) else since_ns
+        events = pl.concat(told)
+        entries = (events["state"] != tr.IDLE_EXIT).arg_true()
+        if len(entries) and not _is_decided(joined, int(events["ts"][max(0, entries[-1] - 1)])):
+            since_ns = int(events["ts"][entries[-1]])
     if since_ns is None:
         return {}
     return {
         name: (_NUMBER[name], first_seq) if name in _NUMBER else ("ts", since_ns) for name in joined
     }
+
+
+def _is_decided(joined: Frames, since_ns: int) -> bool:
+    """Tell whether decisions go on: an interval may be longer than a part."""
+    periods = joined.get("period")
+    return periods is not None and int(periods["ts"][-1]) >= since_ns
 
 
 def _cut(
@@ -135,18 +144,35 @@ def _cut(
     return part, rest
 
 
-def _together(pieces: Iterator[Frames | Schema | Ending]) -> Iterator[Frames | Schema | Ending]:
-    """Join small parts of several CPUs: queries take their time however few rows there are."""
+class _Piece(NamedTuple):
+    """Tables of a CPU.
+
+    Attributes:
+        tables: by name.
+        is_whole: all rows of the CPU.
+    """
+
+    tables: Frames
+    is_whole: bool
+
+
+def _together(
+    pieces: Iterator[_Piece | Schema | Ending],
+) -> Iterator[Frames | Schema | Ending]:
+    """Join all rows of several CPUs: queries take their time however few rows there are."""
     waiting: dict[str, list[pl.DataFrame]] = {}
     for piece in pieces:
-        if isinstance(piece, dict):
-            for name, frame in piece.items():
-                waiting.setdefault(name, []).append(frame)
-        if waiting and (not isinstance(piece, dict) or _bytes(waiting) >= PART_BYTES):
+        joins = isinstance(piece, _Piece) and piece.is_whole
+        if waiting and (not joins or _bytes(waiting) >= PART_BYTES):
             yield {name: pl.concat(frames) for name, frames in waiting.items()}
             waiting = {}
-        if not isinstance(piece, dict):
+        if not isinstance(piece, _Piece):
             yield piece
+        elif not joins:
+            yield piece.tables
+        else:
+            for name, frame in piece.tables.items():
+                waiting.setdefault(name, []).append(frame)
 
 
 def _bare(schema: Schema) -> Frames:
@@ -229,7 +255,7 @@ class Streamed:
         whole = {name: self.facts.tables[name] for name in SMALL}
         bare: Frames = {}
         others = [name for name in _WANTED if name not in SMALL]
-        for tables in _together(self._read(others)):
+        for tables in self._read(others):
             if isinstance(tables, Schema):
                 bare = _bare(tables)
             if not isinstance(tables, dict):
@@ -248,22 +274,30 @@ class Streamed:
 
     def _read(self, wanted: Sequence[str]) -> Iterator[Frames | Schema | Ending]:
         """Yield some tables of parts, between the schema and the ending."""
+        wanted = [*wanted, *(["idle"] * bool(self._context))]
+        return _together(self._pieces(wanted))
+
+    def _pieces(self, wanted: Sequence[str]) -> Iterator[_Piece | Schema | Ending]:
+        """Yield tables of one CPU after the other, between the schema and the ending."""
         waiting: dict[str, list[pl.DataFrame]] = {}
         order: dict[str, int] = {}
         cpu = last = -1
-        wanted = [*wanted, *(["idle"] * bool(self._context))]
+        is_whole, most = True, PART_BYTES
         for piece in read_chunks(self._path, wanted, self._context):
             of = int(piece.frame["cpu"][0]) if isinstance(piece, Chunk) else -1
             if waiting and of != cpu:
-                yield {name: pl.concat(frames) for name, frames in waiting.items()}
-                waiting = {}
+                tables = {name: pl.concat(frames) for name, frames in waiting.items()}
+                yield _Piece(tables, is_whole)
+                waiting, is_whole, most = {}, True, PART_BYTES
             if isinstance(piece, Chunk):
                 number = order[piece.table]
                 # The reader writes the tables in their order: all rows up to a moment are there.
-                if number <= last and _bytes(waiting) >= PART_BYTES:
+                if number <= last and _bytes(waiting) >= most:
                     part, waiting = _cut(waiting)
+                    most = PART_BYTES if part else 2 * most
                     if part:
-                        yield part
+                        is_whole = False
+                        yield _Piece(part, is_whole)
                 cpu, last = of, number
                 waiting.setdefault(piece.table, []).append(piece.frame)
                 continue
@@ -287,7 +321,7 @@ class Streamed:
         idle_cpus: set[int] = set()
         facts = Trace(self._path, 0, bare, {}, {}, Integrity(0, 0, 0, 0, 0, 0, 0, 0))
         # The time of an interval is that of a period.
-        for tables in _together(self._read([name for name in _WANTED if name != "interval"])):
+        for tables in self._read([name for name in _WANTED if name != "interval"]):
             if isinstance(tables, Schema):
                 schema, bare = tables, _bare(tables)
                 small = {name: bare[name] for name in SMALL}
