@@ -31,8 +31,8 @@
 #include "trace_formats.h"
 
 /*
- * Much more than any trace needs. The file itself is mapped and does not count;
- * were it counted, the library would take a map that fails for the file's end.
+ * Much more than any trace needs. A file that is mapped does not count; were
+ * it counted, the library would take a map that fails for the file's end.
  */
 #define MEMORY_MAX		(1024ull * 1024 * 1024)
 
@@ -138,7 +138,7 @@ static void read_cpu(struct reader *r, int cpu)
 		last = record->ts;
 		if (r->causes.has_timers)
 			cil_moves_until(r, record->ts, cpu);
-		if (r->stock.current && r->stock.state.has_all)
+		if (r->stock.current && r->stock.state.has_all && has_others(r))
 			record = catch_up(r, cpu, record);
 		cil_take_record(r, record, cpu);
 		r->events++;

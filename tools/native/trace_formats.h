@@ -332,7 +332,8 @@ struct cause_reader {
  * @events: events read, those of no table included
  * @place: where the last of them is in the file
  * @stock: the reading of a recording without the module
- * @others: next event of each CPU but the one being read, where timers matter
+ * @others: next event of each other CPU where timers matter; in catch_up()
+ *          that of the CPU being read, too
  * @causes: the reading of what ends idle periods
  */
 struct reader {

@@ -44,7 +44,7 @@ extern int tracecmd_get_file_compress_proto(struct tracecmd_input *input,
 
 static bool is_large;
 
-#ifndef __SANITIZE_ADDRESS__
+#if defined(__LP64__) && !defined(__s390x__) && !defined(__SANITIZE_ADDRESS__)
 /* In place of the C library's, for libtracecmd. */
 void *mmap(void *start, size_t size, int access, int flags, int fd, off_t at)
 {
@@ -142,7 +142,7 @@ static void open_input(struct reader *r)
 	r->top = tracecmd_open(path, TRACECMD_FL_LOAD_NO_PLUGINS);
 	if (r->top)
 		r->input = used_buffer(r->top);
-	swap_stderr(old);
+	close(swap_stderr(old));
 	if (!r->top)
 		cil_fail(r, "is a trace.dat file, but truncated or damaged");
 }
