@@ -202,7 +202,7 @@ def _can_fork() -> bool:
     """Tell whether a fork has all that polars needs: it has no workers yet, which a fork lacks."""
     names = []
     for thread in Path("/proc/self/task").glob("*/comm"):
-        # Any other of them may end meanwhile.
+        # Threads may end meanwhile.
         with suppress(OSError):
             names.append(thread.read_text())
     return bool(names) and not any(_WORKER.match(name) for name in names)

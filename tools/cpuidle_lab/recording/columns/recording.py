@@ -153,7 +153,7 @@ class Recording:
             yield values
 
     def checked_part(self, table: str, cpu: int, place: int, columns: Sequence[str]) -> Columns:
-        """Return one part of the intervals or periods of a CPU, by its place; else as those.
+        """Return one part of the intervals or periods of a CPU, by its place, as checked() does.
 
         Args:
             table: "interval" or "period".
@@ -167,7 +167,7 @@ class Recording:
     def checked(
         self, table: str, cpu: int, columns: Sequence[str] | None = None
     ) -> Iterator[Columns]:
-        """Yield the intervals or periods of a CPU, as they are in the files; else as those.
+        """Yield rows of a CPU as they are in the files, otherwise as intervals() does.
 
         Args:
             table: "interval", "period" or "sleep".
