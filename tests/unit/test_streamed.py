@@ -144,7 +144,7 @@ def test_figures_are_those_of_the_whole(path: Path, whole: Trace) -> None:
             assert getattr(one, name) == getattr(other, name), name
 
 
-def test_frames_of_parts_are_those_of_the_whole(path: Path) -> None:
+def check_frames(path: Path) -> None:
     expected = frames.frames_of(path)
     parts = list(frames.frames_by_part(path))
     assert len(parts) > 2
@@ -153,6 +153,10 @@ def test_frames_of_parts_are_those_of_the_whole(path: Path) -> None:
         assert_frame_equal(rows, getattr(expected, name), check_exact=True)
     for part in parts:
         assert_frame_equal(part.states, expected.states)
+
+
+def test_frames_of_parts_are_those_of_the_whole(path: Path) -> None:
+    check_frames(path)
 
 
 def test_an_interval_may_be_longer_than_a_part(
@@ -164,13 +168,7 @@ def test_an_interval_may_be_longer_than_a_part(
         kernel.idle(2, MS, sleep=17 * MS, delta=4 * MS)
         for _ in range(1500):
             kernel.idle(1, 3 * MS, sleep=20 * MS, delta=3 * MS, stop=False, tick=True, left=False)
-    path = kernel.write(tmp_path / "trace.dat")
-    expected = frames.frames_of(path)
-    parts = list(frames.frames_by_part(path))
-    assert len(parts) > 2
-    for name in ("decisions", "intervals", "idle"):
-        rows = pl.concat([getattr(part, name) for part in parts])
-        assert_frame_equal(rows, getattr(expected, name), check_exact=True)
+    check_frames(kernel.write(tmp_path / "trace.dat"))
 
 
 def test_pictures_have_all_periods_of_a_cpu(
