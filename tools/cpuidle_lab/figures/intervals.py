@@ -5,7 +5,7 @@ A period is a decision with its outcome. What the terms mean is said in metrics.
 ns, powers in mW and energies in pJ (1 mW * 1 ns).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -113,8 +113,10 @@ def judged(
     if GROUP not in periods.columns:
         periods = periods.with_columns(pl.lit(0).alias(GROUP))
     rows, told = [], []
+    begun = trace.tables["period"].filter(pl.col("interval") != 0)
+    intervals, stays = (_by_cpu(frame) for frame in (trace.tables["interval"], begun))
     for (cpu,), mine in periods.group_by("cpu", maintain_order=True):
-        row, one = _judged_cpu(trace, int(str(cpu)), mine, table)
+        row, one = _judged_cpu(intervals(cpu), stays(cpu), mine, table)
         rows.append(row)
         told.append(one)
     return pl.concat(rows), pl.concat(told)
@@ -130,12 +132,18 @@ def _found(sorted_numbers: Array, wanted: Array) -> tuple[Array, Array]:
     return place, is_there
 
 
+def _by_cpu(frame: pl.DataFrame) -> Callable[[object], pl.DataFrame]:
+    """Return a function that returns the rows of a CPU, perhaps none."""
+    parts = frame.partition_by("cpu", maintain_order=True, as_dict=True)
+    none = frame.clear()
+    return lambda cpu: parts.get((cpu,), none)
+
+
 def _judged_cpu(
-    trace: Trace, cpu: int, periods: pl.DataFrame, table: StateTable
+    intervals: pl.DataFrame, stays: pl.DataFrame, periods: pl.DataFrame, table: StateTable
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Do the work of judged() for one CPU."""
     seq, group = periods["seq"].to_numpy(), periods[GROUP].to_numpy()
-    intervals = trace.tables["interval"].filter(pl.col("cpu") == cpu)
     first, is_mine = _found(seq, intervals["first_seq"].to_numpy())
     first = first[is_mine]
     intervals = intervals.filter(pl.Series(is_mine)).with_columns(
@@ -143,7 +151,6 @@ def _judged_cpu(
         pl.Series(GROUP, group[first]),
     )
     numbers = intervals["first_seq"].to_numpy()
-    stays = trace.tables["period"].filter(pl.col("cpu") == cpu, pl.col("interval") != 0)
     of, has = _found(numbers, stays["interval"].to_numpy())
     stays, of = stays.filter(pl.Series(has)), of[has]
     with recorded.Judge(table) as judge:

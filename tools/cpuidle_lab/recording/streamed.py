@@ -126,11 +126,15 @@ def _is_decided(joined: Frames, since_ns: int) -> bool:
     return periods is not None and int(periods["ts"][-1]) >= since_ns
 
 
+def _joined(waiting: Mapping[str, list[pl.DataFrame]]) -> Frames:
+    return {name: pl.concat(frames) for name, frames in waiting.items()}
+
+
 def _cut(
     waiting: dict[str, list[pl.DataFrame]],
 ) -> tuple[Frames, dict[str, list[pl.DataFrame]]]:
     """Divide rows into those of a part and those that wait."""
-    joined = {name: pl.concat(frames) for name, frames in waiting.items()}
+    joined = _joined(waiting)
     # Periods and intervals that the reader makes come a round later than their events.
     places = _kept_back(joined, waiting.get("cpu_idle", [])[:-1])
     part, rest = {}, {}
@@ -164,7 +168,7 @@ def _together(
     for piece in pieces:
         joins = isinstance(piece, _Piece) and piece.is_whole
         if waiting and (not joins or _bytes(waiting) >= PART_BYTES):
-            yield {name: pl.concat(frames) for name, frames in waiting.items()}
+            yield _joined(waiting)
             waiting = {}
         if not isinstance(piece, _Piece):
             yield piece
@@ -286,14 +290,16 @@ class Streamed:
         for piece in read_chunks(self._path, wanted, self._context):
             of = int(piece.frame["cpu"][0]) if isinstance(piece, Chunk) else -1
             if waiting and of != cpu:
-                tables = {name: pl.concat(frames) for name, frames in waiting.items()}
-                yield _Piece(tables, is_whole)
+                yield _Piece(_joined(waiting), is_whole)
                 waiting, is_whole, most = {}, True, PART_BYTES
             if isinstance(piece, Chunk):
                 number = order[piece.table]
                 # The reader writes the tables in their order: all rows up to a moment are there.
                 if number <= last and _bytes(waiting) >= most:
-                    part, waiting = _cut(waiting)
+                    # Without intervals, no row belongs to another.
+                    part, waiting = (
+                        _cut(waiting) if "interval" in wanted else (_joined(waiting), {})
+                    )
                     most = PART_BYTES if part else 2 * most
                     if part:
                         is_whole = False
