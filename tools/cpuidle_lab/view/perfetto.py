@@ -74,18 +74,17 @@ def _event(ts: int, kind: int, cpu: int, event_type: int) -> TracePacket:
     return packet
 
 
+# Field of an annotation by the type of its value.
+_VALUES = {bool: "bool_value", str: "string_value", int: "int_value"}
+
+
 def _annotate(packet: TracePacket, values: Row) -> None:
+    add = packet.track_event.debug_annotations.add
     for name, value in values.items():
-        if value is None:
-            continue
-        annotation = packet.track_event.debug_annotations.add()
-        annotation.name = name
-        if isinstance(value, bool):
-            annotation.bool_value = value
-        elif isinstance(value, str):
-            annotation.string_value = value
-        else:
-            annotation.int_value = value
+        if value is not None:
+            annotation = add()
+            annotation.name = name
+            setattr(annotation, _VALUES[type(value)], value)
 
 
 def _decision(row: Row) -> TracePacket:
