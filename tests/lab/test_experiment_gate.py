@@ -30,9 +30,12 @@ def test_a_hint_buys_latency_for_less_than_performance_mode(tmp_path: Path) -> N
     power = {name: cell["power_mw"]["1"] for name, cell in cells.items()}
     assert power[MENU] < power[OURS] < power[RFC] < power[PERFORMANCE]
     assert power[PERFORMANCE] == pytest.approx(guest.CPUS * 4000)
-    # The package sleeps under menu, and never where all CPUs poll.
+    # The package sleeps under menu, and never where all CPUs poll. Under the RFC's gate it enters
+    # its state some times, for less time than the entry costs.
     package = {name: cell["machine_mw"] - power[name] for name, cell in cells.items()}
-    assert package[MENU] < package[RFC] <= package[PERFORMANCE] == pytest.approx(60_000, rel=0.01)
+    assert package[PERFORMANCE] == pytest.approx(60_000, rel=0.01)
+    assert package[RFC] == pytest.approx(60_000, rel=0.01)
+    assert package[MENU] < 40_000
 
 
 @pytest.mark.full
