@@ -24,7 +24,7 @@ FULL, QUICK = (5_000_000, 1_000_000), (500_000, 100_000)
 SIZES, QUICK_SIZES = (1_000_000, 10_000_000, 100_000_000), (100_000, 400_000)
 
 EXAMPLES = {
-    "": "100 million events take hours, and 20 GB of disk",
+    "": "100 million events take half an hour, and 20 GB of disk",
     "--events 1000000 --events 5000000": "whole commands on other sizes",
     "--quick --json": "",
 }
