@@ -59,7 +59,8 @@ class Waiter:
     """Waits for processes, time and the signals that end a session, without polling.
 
     As a context it takes those signals over, so that `wait` alone acts on them; what is left of
-    them at its end is dropped. A signal that was ignored before (nohup) stays ignored.
+    them at its end is dropped. A signal that was ignored before (nohup) stays ignored. One that
+    ended the session leaves all ignored: a second Ctrl-C comes too late to end anything else.
     """
 
     def __enter__(self) -> "Waiter":
@@ -76,9 +77,11 @@ class Waiter:
         }
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        is_over = kind is not None and issubclass(kind, InterruptedSession)
         for number, handler in self._handlers_before.items():
-            signal.signal(number, handler)
+            is_late = is_over and number != signal.SIGCHLD
+            signal.signal(number, signal.SIG_IGN if is_late else handler)
         signal.set_wakeup_fd(self._fd_before)
         self._reader.close()
         self._writer.close()
