@@ -293,6 +293,21 @@ def test_a_trace_of_text_tells_the_same(tmp_path: Path) -> None:
 # ---- hrtimers ----
 
 
+@pytest.mark.parametrize("is_seen", [False, True])
+def test_a_timer_that_a_task_arms_shows_that_it_ran(is_seen: bool, tmp_path: Path) -> None:
+    cpu = Arm()
+    cpu.learn()
+    for n in range(4):
+        cpu.add(100, "hrtimer_start", "hrtimer_wakeup", hrtimer=16 + n, expires=cpu.now + 336_100)
+        cpu.timer(333_000)
+    cpu.tick(7)
+    if is_seen:
+        cpu.add(2000, "hrtimer_start", "hrtimer_wakeup", hrtimer=30, expires=cpu.now + 305_000,
+                pid=7)  # fmt: skip
+    cpu.timer(300_000)
+    assert rows(write(tmp_path / "a.dat", cpu))[0]["periods"][-1] == (1 if is_seen else 2)
+
+
 def test_hrtimers_tell_what_a_device_left_open(tmp_path: Path) -> None:
     cpu = Arm()
     cpu.learn()

@@ -9,7 +9,8 @@
 /*
  * Rows of the reader's table `cause`: entry and exit of an idle state, the
  * interrupts of the CPU, the end of a handler, a softirq that was raised, an
- * interrupt that is raised for another CPU, lost events.
+ * interrupt that is raised for another CPU, lost events. The reason of an entry is
+ * 1 if a task armed or cancelled a timer since the exit before.
  */
 #define CIL_CAUSE_ENTER		0
 #define CIL_CAUSE_EXIT		1

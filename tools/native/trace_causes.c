@@ -295,6 +295,7 @@ static void put_idle(struct reader *r, const struct tep_record *record)
 	u64 own_ns = CIL_NEVER, tick_ns = CIL_NEVER;
 
 	if (state == CIL_IDLE_EXIT) {
+		r->causes.by_task = false;
 		put_row(r, record->ts, CIL_CAUSE_EXIT, 0, pid_of(r, record), 0,
 			0, 0);
 		return;
@@ -303,7 +304,8 @@ static void put_idle(struct reader *r, const struct tep_record *record)
 		own_ns = cil_timers_own(t, record->ts);
 		tick_ns = t->tick_due_ns;
 	}
-	put_row(r, record->ts, CIL_CAUSE_ENTER, 0, pid_of(r, record), state,
+	put_row(r, record->ts, CIL_CAUSE_ENTER, r->causes.by_task,
+		pid_of(r, record), state,
 		due_or_none(own_ns), due_or_none(tick_ns));
 }
 
@@ -355,6 +357,7 @@ void cil_cause_record(struct reader *r, size_t table,
 				   reason_of_callback(r, table, record));
 		break;
 	case TABLE_ARMED:
+		r->causes.by_task |= pid_of(r, record) > 0;
 		if (r->causes.has_timers)
 			arm(r, record);
 		break;

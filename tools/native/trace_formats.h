@@ -289,6 +289,7 @@ struct cause_moves {
  * @timers: hrtimers of the CPU being read
  * @moves: those that it loses to other CPUs
  * @has_timers: they are recorded
+ * @by_task: since the CPU's last exit from idle, a task armed or cancelled one
  * @has_raise: the architecture tells of interrupts between CPUs by ipi_raise, so
  *	that ipi_send_* would tell of them twice
  * @reasons: addresses of reasons, and which CIL_IPI_* each is
@@ -299,6 +300,7 @@ struct cause_reader {
 	struct cil_timers timers;
 	struct cause_moves moves;
 	bool has_timers;
+	bool by_task;
 	bool has_raise;
 	struct {
 		u64 address;

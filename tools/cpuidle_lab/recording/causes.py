@@ -158,7 +158,9 @@ def _count_between(marks: Array, low: Array, high: Array) -> Array:
     return np.asarray(np.searchsorted(marks, high) - np.searchsorted(marks, low, "right"))
 
 
-def _find_causes(p: Periods, events: Events, first: Array, last: Array) -> None:
+def _find_causes(
+    p: Periods, events: Events, first: Array, last: Array, hrtimers: bool
+) -> None:
     """Find the first interrupt of each period: within it, else after its exit.
 
     Handlers may run before the exit is recorded (sti; hlt), or after it.
@@ -184,6 +186,8 @@ def _find_causes(p: Periods, events: Events, first: Array, last: Array) -> None:
         p.cause[use], p.at[use] = kind[place], ts[place]
         p.reason[use] = events["reason"][place]
     p.ran[:] = _count_between(running, last, until) > 0
+    if hrtimers:
+        p.ran |= np.append(events["reason"], 0)[until] == 1
     _find_softirqs(
         p, events, first, last, until, np.flatnonzero(np.isin(kind, (TIMER, IPI, DEVICE)))
     )
@@ -338,7 +342,7 @@ def of_cpu(
     """
     told = with_timers(events)
     p, first, last = _periods(told)
-    _find_causes(p, told, first, last)
+    _find_causes(p, told, first, last, hrtimers)
     _name_ipis(p, told, cpu, facts)
     _note_kicks(p, facts.kicks.get(cpu))
     hidden = _is_hidden(p)
