@@ -290,7 +290,58 @@ def test_a_trace_of_text_tells_the_same(tmp_path: Path) -> None:
     assert (int(periods.sleep[-1]), int(periods.known[-1])) == (333_000, KNOWN)
 
 
-# ---- hrtimers ----
+# ---- Ends in which nothing ran ----
+
+
+@pytest.mark.parametrize("is_due", [False, True])
+def test_an_interrupt_of_a_cancelled_timer_ends_no_sleep_length(
+    is_due: bool, tmp_path: Path
+) -> None:
+    """As from 7.0 on. An hrtimer that was due then may have had nothing to wake."""
+    cpu = Arm()
+    cpu.learn()
+    for _ in range(30):
+        cpu.tick()
+    cpu.work()
+    for n in range(4 * is_due):
+        cpu.add(100, "hrtimer_start", "hrtimer_wakeup", hrtimer=16 + n, expires=cpu.now + 336_100)
+        cpu.timer(333_000)
+    if is_due:
+        cpu.add(100, "hrtimer_start", "quiet", hrtimer=90, expires=cpu.now + 203_100)
+    cpu.enter()
+    start = cpu.now
+    cpu.leave(start + 200_000)
+    cpu.interrupt(19, "arch_timer")
+    cpu.timer(300_000)
+    due = cpu.now - 5000 - 2200
+    found, _, _ = rows(write(tmp_path / "a.dat", cpu))
+    one, two = found[-2:].to_dicts()
+    assert one["start_ns"] == start and one["known"] == two["known"] == KNOWN
+    assert one["timer_ns"] == (200_000 if is_due else due - start)
+    assert bool(one["flags"] & columns.TIMER) == is_due
+    assert bool(two["flags"] & columns.CONTINUED) != is_due
+
+
+def hidden_tick(cpu: Arm, gap: int, *softirqs: int) -> None:
+    """Be idle until the next tick, whose handler runs before the exit, and enter after a gap."""
+    cpu.add(gap, "cpu_idle", state=0, cpu_id=0)
+    cpu.now = cpu.next_tick() - 700
+    cpu.interrupt(19, "arch_timer", *softirqs)
+    cpu.add(100, "cpu_idle", state=EXIT, cpu_id=0)
+
+
+def test_a_task_that_nothing_shows_takes_longer_than_the_loop(tmp_path: Path) -> None:
+    """Most ticks wake a task here; some do not."""
+    cpu = Arm()
+    for _ in range(60):
+        hidden_tick(cpu, 9000, 7)
+        cpu.work()
+    for _ in range(15):
+        for gap in (3000, 3100, 9000, 9000, 9000):
+            hidden_tick(cpu, gap)
+    hidden_tick(cpu, 3000, 1)
+    found, _, _ = rows(write(tmp_path / "a.dat", cpu))
+    assert found["periods"].to_list()[-45:] == 14 * [1, 1, 3] + [1, 1, 2]
 
 
 @pytest.mark.parametrize("is_seen", [False, True])
@@ -306,6 +357,19 @@ def test_a_timer_that_a_task_arms_shows_that_it_ran(is_seen: bool, tmp_path: Pat
                 pid=7)  # fmt: skip
     cpu.timer(300_000)
     assert rows(write(tmp_path / "a.dat", cpu))[0]["periods"][-1] == (1 if is_seen else 2)
+
+
+# ---- hrtimers ----
+
+
+def test_an_hrtimer_whose_interrupt_came_late_was_due_before(tmp_path: Path) -> None:
+    cpu = Arm()
+    cpu.learn()
+    for late in (0, 0, 0, 41_000):
+        cpu.add(100, "hrtimer_start", "hrtimer_wakeup", hrtimer=16, expires=cpu.now + 336_100)
+        cpu.timer(333_000, late=late)
+    last = rows(write(tmp_path / "a.dat", cpu))[0].to_dicts()[-1]
+    assert (last["known"], last["timer_ns"]) == (KNOWN, 333_000)
 
 
 def test_hrtimers_tell_what_a_device_left_open(tmp_path: Path) -> None:

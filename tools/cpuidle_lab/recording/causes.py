@@ -57,8 +57,9 @@ _LATE_NS = 500_000
 _GAPS_ENOUGH = 20
 # A timer is stopped if it is so much later than the next tick.
 _STOPPED_NS = 20_000
-# The clocks of timers and of the trace agree if timers come within that.
+# The clocks of timers and of the trace agree if so many timers come within that.
 _SAME_CLOCK_NS = 20_000
+_SAME_CLOCK_SHARE = 0.25
 
 
 @dataclass
@@ -79,6 +80,7 @@ class Periods:
         due: when the interrupt was due; the end without a timer.
         on_grid: a timer on the grid of the tick ended it.
         first_tick: it did so with the first tick after the entry.
+        by_timer: a timer other than the tick's own ended it.
         bare: that tick served nothing, so the timer is later.
         kick: a change of the latency request ended it, as far as is seen.
         quiet: nothing ran between it and the next.
@@ -86,6 +88,7 @@ class Periods:
         sleep: the sleep length at the entry, or its least.
         held: the tick had to go on, and served something.
         late_ns: by state, how late its wake-ups are, where the grid of the tick tells.
+        loop_ns: from an exit to the next entry, if nothing runs; 0: unknown.
     """
 
     start: Array
@@ -103,6 +106,7 @@ class Periods:
     due: Array = field(default_factory=lambda: np.zeros(0, np.int64))
     on_grid: Array = field(default_factory=lambda: np.zeros(0, bool))
     first_tick: Array = field(default_factory=lambda: np.zeros(0, bool))
+    by_timer: Array = field(default_factory=lambda: np.zeros(0, bool))
     bare: Array = field(default_factory=lambda: np.zeros(0, bool))
     kick: Array = field(default_factory=lambda: np.zeros(0, bool))
     quiet: Array = field(default_factory=lambda: np.zeros(0, bool))
@@ -110,6 +114,7 @@ class Periods:
     sleep: Array = field(default_factory=lambda: np.zeros(0, np.int64))
     held: Array = field(default_factory=lambda: np.zeros(0, bool))
     late_ns: dict[int, int] = field(default_factory=dict)
+    loop_ns: int = 0
 
 
 # ---- Facts of all CPUs ----
@@ -158,9 +163,7 @@ def _count_between(marks: Array, low: Array, high: Array) -> Array:
     return np.asarray(np.searchsorted(marks, high) - np.searchsorted(marks, low, "right"))
 
 
-def _find_causes(
-    p: Periods, events: Events, first: Array, last: Array, hrtimers: bool
-) -> None:
+def _find_causes(p: Periods, events: Events, first: Array, last: Array, hrtimers: bool) -> None:
     """Find the first interrupt of each period: within it, else after its exit.
 
     Handlers may run before the exit is recorded (sti; hlt), or after it.
@@ -280,27 +283,64 @@ def _backwards(link: Array) -> Array:
     return np.minimum(found, max(count - 1, 0))
 
 
-def _fill(p: Periods, grid: Grid) -> None:
-    """Tell the sleep length at each entry, or its least; carry it back over quiet ends.
+def _longest_quiet(p: Periods, hidden: bool) -> int:
+    """Return the longest time to the next entry in which nothing ran; 0: unknown.
 
-    A timer ended the period: it is known. A tick that serves nothing tells that the timer is
-    later. After an end in which nothing ran, the timer is that of the next period.
+    Bare ticks tell it. Handlers that run before the exit is recorded leave the time of the loop
+    alone, so the ticks after which a task ran stand apart. Handlers after it vary.
     """
+    gaps = p.gap[p.bare & (p.soft == 0) & ~p.ran & (p.gap > 0)]
+    if len(gaps) < _GAPS_ENOUGH:
+        return 0
+    p.loop_ns = int(np.percentile(gaps, 25))
+    return int(1.5 * p.loop_ns if hidden else 2 * np.median(gaps))
+
+
+def _place(p: Periods, grid: Grid) -> None:
+    """Tell which periods ticks ended, and which of them served nothing."""
     timer = p.cause == TIMER
     first = grid.next(p.start + 1000) if grid.known else np.full(len(p.start), 2**62)
     p.on_grid = timer & (np.abs(grid.off(p.due)) <= NEAR_NS) if grid.known else timer & False
     p.first_tick = p.on_grid & (np.abs(p.due - first) <= NEAR_NS)
-    spans = p.due > first + NEAR_NS
+    p.by_timer = timer & (~p.on_grid | (p.due > first + NEAR_NS)) & grid.known
+    p.bare = p.first_tick & ~p.by_timer & (p.soft & SOFT_SERVES == 0)
+
+
+def _is_same_clock(p: Periods) -> bool:
+    """Tell whether hrtimers have the clock of the trace."""
+    ended = (p.cause == TIMER) & ~p.on_grid & (p.own > 0)
+    near = np.abs(p.own - p.due)[ended] <= _SAME_CLOCK_NS
+    return bool(near.mean() >= _SAME_CLOCK_SHARE) if len(near) else False
+
+
+def _note_cancelled(p: Periods, limit: int, hrtimers: bool) -> None:
+    """Take out the interrupts whose timer was cancelled: from 7.0 on they still come.
+
+    Nothing runs after such an interrupt, and no hrtimer was due where these are told.
+    """
+    own, tick = (np.where(at > 0, at, 2**62) for at in (p.own, p.tick))
+    was_due = hrtimers & (np.minimum(own, tick) <= p.due + _SAME_CLOCK_NS)
+    still = (p.soft == 0) & ~p.ran & (p.gap > 0) & (p.gap <= limit)
+    p.by_timer &= p.on_grid | was_due | ~still
+
+
+def _fill(p: Periods, limit: int) -> None:
+    """Tell the sleep length at each entry, or its least; carry it back over quiet ends.
+
+    A timer ended the period: it is known. A tick that serves nothing tells that the timer is
+    later. After an end in which nothing ran, the timer is that of the next period.
+
+    Args:
+        p: the idle periods of a CPU.
+        limit: of _longest_quiet().
+    """
     serves = p.soft & SOFT_SERVES != 0
-    is_timer = timer & (~p.on_grid | spans) & grid.known
     # A tick that balances loads, too, may serve nothing else of its own.
-    p.held = timer & ~is_timer & serves & (p.soft & SOFT_SCHED == 0)
-    p.bare = p.first_tick & ~is_timer & ~serves
-    known = is_timer | p.held
-    gaps = p.gap[p.bare & (p.soft == 0) & ~p.ran & (p.gap > 0)]
-    limit = 2 * int(np.median(gaps)) if len(gaps) >= _GAPS_ENOUGH else 0
-    nothing = ~p.ran & (p.gap > 0) & (p.gap <= np.where(p.kick, _KICK_GAP_NS, limit))
-    balanced = p.bare & ~p.ran & (p.gap > 0) & (p.soft & SOFT_SCHED != 0)
+    p.held = p.on_grid & ~p.by_timer & serves & (p.soft & SOFT_SCHED == 0)
+    known = p.by_timer | p.held
+    still = ~p.ran & (p.gap > 0)
+    nothing = still & (p.gap <= np.where(p.kick, _KICK_GAP_NS, limit))
+    balanced = p.bare & still & (p.soft & SOFT_SCHED != 0)
     p.quiet = (nothing & ~known) | balanced
     p.quiet[-1:] = False
     # After a hole nothing is known of what came before.
@@ -311,19 +351,17 @@ def _fill(p: Periods, grid: Grid) -> None:
     p.known[(p.cause == NONE) & (p.known != KNOWN)] = UNKNOWN_LENGTH
 
 
-def _by_hrtimers(p: Periods, grid: Grid) -> bool:
-    """Take the first hrtimer where nothing else tells; return whether its clock is the trace's."""
-    own = np.where(p.own > 0, p.own, 2**62)
-    tick = np.where(p.tick > 0, p.tick, 2**62)
-    ended = (p.cause == TIMER) & ~p.on_grid & (own < 2**62)
-    if not ended.any() or np.median(np.abs(own - p.due)[ended]) > _SAME_CLOCK_NS:
-        return False
+def _by_hrtimers(p: Periods, grid: Grid) -> None:
+    """Take the first hrtimer where nothing else tells, and where its interrupt came late."""
+    own, tick = (np.where(at > 0, at, 2**62) for at in (p.own, p.tick))
+    late = p.by_timer & ~p.on_grid & (own > p.start) & (own <= p.due) & (p.due - own < _LATE_NS)
+    p.sleep[late] = (own - p.start)[late]
+    p.due[late] = own[late]
     stopped = tick > (grid.next(p.start) if grid.known else p.start) + _STOPPED_NS
     first = np.where(stopped, np.minimum(own, tick), own)
     # The bound is of the whole stay in the loop, so a timer before its end was cancelled.
     use = (p.known != KNOWN) & (first >= p.due) & (first < 2**60)
     p.sleep[use], p.known[use] = (first - p.start)[use], KNOWN
-    return True
 
 
 def of_cpu(
@@ -348,8 +386,14 @@ def of_cpu(
     hidden = _is_hidden(p)
     grid = _grid(p, told, facts, hidden)
     _due(p, grid, hidden)
-    _fill(p, grid)
-    return p, grid, hrtimers and _by_hrtimers(p, grid)
+    _place(p, grid)
+    hrtimers = hrtimers and _is_same_clock(p)
+    limit = _longest_quiet(p, hidden)
+    _note_cancelled(p, limit, hrtimers)
+    _fill(p, limit)
+    if hrtimers:
+        _by_hrtimers(p, grid)
+    return p, grid, hrtimers
 
 
 def shares(causes: Mapping[str, int]) -> str:

@@ -60,6 +60,7 @@ class Counts:
         cost_pj: modelled energy of all idle periods.
         own: CPUs whose hrtimers told sleep lengths.
         other_clock: CPUs whose hrtimers have another clock.
+        loop_ns: from an exit to the next entry, if nothing runs: the most of all CPUs.
     """
 
     periods: int = 0
@@ -74,6 +75,7 @@ class Counts:
     cost_pj: float = 0.0
     own: int = 0
     other_clock: int = 0
+    loop_ns: int = 0
 
 
 def check_states(path: Path, cpu: int, p: Periods, table: StateTable) -> None:
@@ -159,7 +161,7 @@ def _intervals(
     if grid.known:
         timer = np.where(held, TIMER_TICK - (grid.next(start) - start), timer)
     flags = (
-        BY_TIMER * ((p.cause[last] == TIMER) & ~p.bare[last])
+        BY_TIMER * (p.by_timer[last] | p.on_grid[last] & ~p.bare[last])
         | TICKED * p.on_grid[last]
         | CONTINUED * ~left
         | UNCERTAIN * short
@@ -256,6 +258,7 @@ def count(
     into.bounded += int(kinds[BOUNDED])
     into.known += int(kinds[KNOWN])
     into.own += by_hrtimer
+    into.loop_ns = max(into.loop_ns, p.loop_ns)
     into.other_clock += not by_hrtimer and bool((p.own > 0).any())
 
 

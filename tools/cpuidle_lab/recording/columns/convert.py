@@ -47,6 +47,7 @@ class _Collected:
         self.left_out: dict[str, int] = {}
         self.cpus: set[int] = set()
         self.causes: list[str] = []
+        self.loop_ns = 0
         self._unseen, self._last_ns = Unseen(), 0
 
     def see(self, table: str, frame: pl.DataFrame) -> None:
@@ -105,7 +106,8 @@ class _Collected:
         known = {name: getattr(ending, name) for name in TIMER_COUNTS}
         notes = table_notes(self.told, sorted(self.cpus))
         rest = {"left_out": self.left_out, "unused": self.told.unused,
-                "changed": self.told.changed, "notes": notes, "causes": self.causes}  # fmt: skip
+                "changed": self.told.changed, "notes": notes, "causes": self.causes,
+                "loop_ns": self.loop_ns}  # fmt: skip
         return {"stock": {"way": self.told.way, **known, **rest}}
 
 
@@ -186,6 +188,7 @@ def _caused(found: _Collected, writer: Writer, context: Context) -> bool:
         found.state_tables[rows.cpu] = rows.table
         for name in ("interval", "period", "sleep"):
             writer.add(name, getattr(rows, name))
+    found.loop_ns = counts.loop_ns
     found.causes = [*caused.notes(facts, counts), *caused.kick_notes(counts)]
     return True
 
