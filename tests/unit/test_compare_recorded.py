@@ -11,7 +11,8 @@ import pytest
 
 from cpuidle_lab.cli import main
 from cpuidle_lab.compare import figures, model
-from cpuidle_lab.figures.told import distance
+from cpuidle_lab.compare.worst import Worst
+from cpuidle_lab.figures.told import Doubt, distance
 from cpuidle_lab.recording import columns, state_tables
 from cpuidle_lab.recording.formats.writer import Event
 from cpuidle_lab.replay import engine
@@ -162,47 +163,69 @@ def result(label: str, *regrets: float) -> model.Result:
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "error", "told"),
+    ("one", "other", "doubts", "told"),
     [
-        ((10, 20), (23.5, 30), None, True),
-        ((10, 20), (22.5, 30), None, False),
-        # 1 point, and twice the error of the instrument.
-        ((10, 20), (21.5, 30), 0.2, True),
-        ((10, 20), (21.5, 30), 0.3, False),
-        ((10, 20), (29.5, 30), 5.0, False),
-        ((10, 20), (15, 30), 0.0, False),
-        ((10, 20), (12, 12), None, False),
-        ((10,), (12,), None, True),
-        ((10,), (10,), None, True),  # as equal as they are
-        ((20, 10), (23.5,), None, True),  # drawn may be above far
+        ((10, 20), (22.5, 30), (), True),
+        ((10, 20), (21.5, 30), (), False),
+        # 1 point and the error of the instrument.
+        ((10, 20), (21.5, 30), (0.4,), True),
+        ((10, 20), (21.5, 30), (0.6,), False),
+        ((10, 20), (29.5, 30), (9.0,), False),
+        # Both spread by 3 points, and 2 points lie in the time of the loop.
+        ((10, 20), (25.5, 30), (0.0, 3.0), True),
+        ((10, 20), (25.0, 30), (0.0, 3.0), False),
+        ((10, 20), (23.5, 30), (0.0, 0.0, 2.0), True),
+        ((10, 20), (22.5, 30), (0.0, 0.0, 2.0), False),
+        ((10, 20), (15, 30), (0.0,), False),
+        ((10, 20), (12, 12), (), False),
+        ((10,), (12,), (), True),
+        ((10,), (10,), (), True),  # as equal as they are
+        ((20, 10), (23.5,), (), True),  # drawn may be above far
     ],
 )
 def test_an_order_is_told_where_ranges_are_apart(
-    one: tuple[float, ...], other: tuple[float, ...], error: float | None, told: bool
+    one: tuple[float, ...], other: tuple[float, ...], doubts: tuple[float, ...], told: bool
 ) -> None:
     pair = result("x", *one), result("y", *other)
     for each in pair:
-        each.error = error
+        each.doubt = Doubt(*doubts)
     assert figures.is_told(*pair) is told
     assert figures.is_told(*reversed(pair)) is told
 
 
-def test_the_error_of_the_instrument_is_told_and_counts(
+def test_the_errors_of_a_regret_beside_its_range_are_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is the distance of the recorded regret from the recorder's, replayed."""
+    """The error of the instrument is the distance from the recorded regret to the replayed one."""
     path = by_interrupts(tmp_path / "a.dat")
+    margins = {}
     for governors in ("wteo", "wteo,teo@6.12"):
         found = compared(capsys, path, "--governors", governors, "--no-mainline")
         (said,) = (note for note in found["notes"] if "besides its range" in note)
         rows = {row["governor"]: row["metrics"] for row in found["results"]}
-        if "teo@6.12" not in rows:
-            assert "name the recorder in --governors" in said
-            continue
-        recorder = rows["teo@6.12"]["regret_least"], rows["teo@6.12"]["regret_most"]
-        error = distance(rows["recorded"]["regret"], recorder)
-        assert error > 0.1
-        assert f", and {2 * error:.1f} points, twice those by which the recorder" in said
+        margins[governors] = float(re.findall(r"([\d.]+) \(wteo\)", said)[0])
+        assert ("name the recorder in --governors" in said) is ("teo@6.12" not in rows)
+    recorder = rows["teo@6.12"]["regret_least"], rows["teo@6.12"]["regret_most"]
+    error = distance(rows["recorded"]["regret"], recorder)
+    assert error > 0.1
+    assert margins["wteo,teo@6.12"] - margins["wteo"] == pytest.approx(2 * error, abs=0.11)
+    assert margins["wteo"] > 1.0
+
+
+def test_the_spread_is_of_single_intervals() -> None:
+    lost = Worst(0)
+    for cpu, values in enumerate(([3.0, 0.0], [4.0])):
+        lost.add(cpu, 0, {"cost_pj": np.array(values), "oracle_pj": np.zeros(len(values))})
+    assert lost.excess_pj == 5.0 and not lost.places()
+
+
+def test_the_time_of_the_loop_hides_a_part_of_short_intervals() -> None:
+    outcome = engine.Outcome("wteo", None, oracle_pj=100.0)  # type: ignore[arg-type]
+    outcome.length_oracle_pj[4 * 13] = 60.0  # from 8,192 ns on
+    outcome.length_oracle_pj[4 * 20] = 40.0  # from 1,048,576 ns on
+    assert outcome.begins(4096) == pytest.approx(30 + 40 / 256)
+    assert outcome.begins(10**9) == pytest.approx(100)
+    assert outcome.begins(0) == 0
 
 
 # ---- A trace as reviewers ask for it ----

@@ -101,6 +101,8 @@ def test_the_kernels_governor_is_judged_by_what_it_asked_unseen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert run.RECORDERS == ("gate", "menu_ng", "teo_ng", "wteo")
+    skl = run.script(["idle", "redis"], run.RECORDERS, 1, True, "skl", 7)
+    assert "skl" in skl and "skl" not in run.script(["idle", "redis"], run.RECORDERS, 1)
     words = run.script(["idle", "redis"], run.RECORDERS, 1).splitlines()
     assert words.index("tune gate base menu") + 1 == words.index("afresh gate")
     # The reader takes few changes of the governor.

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from cpuidle_lab.base.errors import UserError
-from cpuidle_lab.figures.told import DRAWN, FAR, Told
+from cpuidle_lab.figures.told import DRAWN, FAR, Doubt, Told
 from cpuidle_lab.recording import columns
 from cpuidle_lab.recording.phases import Phase
 from tests.proofs.stock import ranges
@@ -20,7 +20,10 @@ Spans = dict[str, tuple[float, float]]
 
 
 def row(facts: dict[str, float], spans: Spans) -> ranges.Row:
-    return ranges.Row("interrupts", "6.12.9", 1, "idle", "teo", facts=facts, ranges=spans)
+    doubts = dict.fromkeys(spans, Doubt())
+    return ranges.Row(
+        "interrupts", "6.12.9", 1, "idle", "teo", facts=facts, ranges=spans, doubts=doubts
+    )
 
 
 @pytest.mark.parametrize(
@@ -32,7 +35,7 @@ def row(facts: dict[str, float], spans: Spans) -> ranges.Row:
         # Nearer than they need to be told.
         ({"menu": 18, "teo": 20}, {"menu": (9, 19), "teo": (18, 22)}, [True, True, False]),
         # The margin holds the facts, and no order is told by it.
-        ({"menu": 11, "teo": 12}, {"menu": (13, 13), "teo": (11, 11)}, [True, True, False]),
+        ({"menu": 11, "teo": 12}, {"menu": (12.4, 12.4), "teo": (11, 11)}, [True, True, False]),
     ],
 )
 def test_targets_of_ranges(facts: dict[str, float], spans: Spans, met: list[bool]) -> None:
@@ -54,9 +57,11 @@ def test_a_phase_of_a_told_recording_is_replayed_alone(tmp_path: Path) -> None:
             for way in (DRAWN, FAR)
         ]
         assert [part.rows("interval", 0) for part in parts] == [50, 50]
-        regrets, chosen = zip(*(ranges._frame(part, "wteo") for part in parts), strict=True)
+        outcomes, chosen = zip(*(ranges._frame(part, "wteo") for part in parts), strict=True)
+        doubt = ranges._doubt(outcomes[0], 3000, 0.5)
         costs = ranges._recorded_costs(recording)
-    assert all(regret >= 0 for regret in regrets)
+    assert all((outcome.regret or 0.0) >= 0 for outcome in outcomes)
+    assert doubt.error == 0.5 and doubt.spread > 0 and 0 < doubt.begins < 100
     # An oracle loses nothing, and what was recorded may.
     assert costs["cost"].sum() >= costs["least"].sum() > 0
     assert costs.height == chosen[0].height + 60

@@ -17,14 +17,15 @@ import polars as pl
 
 from cpuidle_lab.base.cache import TOP
 from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.compare.worst import Worst
 from cpuidle_lab.crossval.parts import Part, parts
-from cpuidle_lab.figures.told import DRAWN, FAR, Span, Told, distance, least_gap, widened
+from cpuidle_lab.figures.told import DRAWN, FAR, Doubt, Span, Told, distance, least_gap, widened
 from cpuidle_lab.recording import columns
 from cpuidle_lab.recording import trace as tr
 from cpuidle_lab.recording.causes import KNOWN
 from cpuidle_lab.recording.phases import Phase, phases_of
 from cpuidle_lab.replay import recorded
-from cpuidle_lab.replay.engine import counterfactual
+from cpuidle_lab.replay.engine import Outcome, counterfactual
 from cpuidle_lab.replay.library import governor
 from cpuidle_lab.states.linux_source import series
 
@@ -57,7 +58,7 @@ class Row:
         same: first choices alike, by governor, with drawn sleep lengths.
         facts: regret by the module's recording, %, by governor.
         ranges: least and greatest regret by the way, likewise, without a margin.
-        error: points from the recorded regret, by the way, to that of the recorder, replayed.
+        doubts: the other errors of each, by the way, likewise.
     """
 
     way: str
@@ -71,11 +72,11 @@ class Row:
     same: dict[str, float] = field(default_factory=dict)
     facts: dict[str, float] = field(default_factory=dict)
     ranges: dict[str, Span] = field(default_factory=dict)
-    error: float | None = None
+    doubts: dict[str, Doubt] = field(default_factory=dict)
 
     def span(self, name: str) -> Span:
         """Return the range of a governor with the margin for other errors."""
-        return widened(self.ranges[name], self.error)
+        return widened(self.ranges[name], self.doubts[name])
 
     def covers(self, name: str) -> bool:
         """Tell whether a range holds the fact."""
@@ -88,7 +89,8 @@ class Row:
         for n, one in enumerate(names):
             for other in names[n + 1 :]:
                 apart = self.facts[one] - self.facts[other]
-                mine, theirs, least = self.ranges[one], self.ranges[other], least_gap(self.error)
+                mine, theirs = self.ranges[one], self.ranges[other]
+                least = least_gap(self.doubts[one], self.doubts[other])
                 above, below = mine[0] > theirs[1] + least, mine[1] + least < theirs[0]
                 yield abs(apart), above or below, above == (apart > 0)
 
@@ -119,8 +121,8 @@ class Slice:
         return sum(len(kept["flags"]) for of, kept in self._kept.items() if cpu in (None, of))
 
 
-def _frame(recording: Part | Slice, spec: str) -> tuple[float, pl.DataFrame]:
-    """Replay a governor; return its regret, and what it chose first in each interval."""
+def _frame(recording: Part | Slice, spec: str) -> tuple[Outcome, pl.DataFrame]:
+    """Replay a governor; return the outcome, and what it chose first in each interval."""
     outcome = counterfactual(recording, governor(spec), choices=True, jobs=1)  # type: ignore[arg-type]
     frames = [
         pl.DataFrame(
@@ -132,7 +134,7 @@ def _frame(recording: Part | Slice, spec: str) -> tuple[float, pl.DataFrame]:
         )
         for cpu, chosen in outcome.choices.items()
     ]
-    return outcome.regret or 0.0, pl.concat(frames).sort("ts")
+    return outcome, pl.concat(frames).sort("ts")
 
 
 def _alike(mine: pl.DataFrame, other: pl.DataFrame, shift_ns: int) -> float:
@@ -220,8 +222,8 @@ def judge(trace: Path, cpus: int) -> list[Row]:
             costs = _recorded_costs(recording)
             for start, part in by_start.items():
                 phase = next(one for one in marks if one.start_ns <= start < one.end_ns)
-                rows.append(_row(way, cpus, part, phase, recording, sleep))
-                rows[-1].error = _error(part, phase, recording, costs)
+                error = _error(part, phase, recording, costs)
+                rows.append(_row(way, cpus, part, phase, recording, sleep, error))
     return rows
 
 
@@ -251,12 +253,27 @@ def _error(
     if not least:
         return None
     told = [Slice(Told(recording, each), phase) for each in (DRAWN, FAR)]
-    found = [_frame(one, part.recorder.label)[0] for one in told]
+    found = [_frame(one, part.recorder.label)[0].regret or 0.0 for one in told]
     return distance(100 * (cost / least - 1), (min(found), max(found)))
 
 
+def _doubt(outcome: Outcome, loop_ns: int, error: float | None) -> Doubt:
+    """Return the errors of a regret beside its range, as `compare` does."""
+    worst = Worst(0)
+    for cpu, chosen in outcome.choices.items():
+        worst.add(cpu, 0, chosen)
+    spread = 100 * worst.excess_pj / (outcome.oracle_pj or 1.0)
+    return Doubt(error, spread, outcome.begins(loop_ns))
+
+
 def _row(
-    way: str, cpus: int, part: Part, phase: Phase, recording: columns.Recording, sleep: pl.DataFrame
+    way: str,
+    cpus: int,
+    part: Part,
+    phase: Phase,
+    recording: columns.Recording,
+    sleep: pl.DataFrame,
+    error: float | None,
 ) -> Row:
     row = Row(way, part.kernel, cpus, part.workload, part.recorder.label)
     mine = sleep.filter(pl.col("start_ns").is_between(phase.start_ns, phase.end_ns))
@@ -265,10 +282,12 @@ def _row(
     kernel = series(part.kernel)
     for name, spec in (("menu", f"menu@{kernel}"), ("teo", f"teo@{kernel}"), ("wteo", "wteo")):
         fact, chosen = _frame(part, spec)
-        drawn, far = (_frame(one, spec) for one in told)
-        row.facts[name] = fact
-        row.ranges[name] = min(drawn[0], far[0]), max(drawn[0], far[0])
-        row.same[name] = _alike(chosen, drawn[1], _shift(part))
+        outcomes, frames = zip(*(_frame(one, spec) for one in told), strict=True)
+        regrets = [outcome.regret or 0.0 for outcome in outcomes]
+        row.facts[name] = fact.regret or 0.0
+        row.ranges[name] = min(regrets), max(regrets)
+        row.doubts[name] = _doubt(outcomes[0], recording.loop_ns, error)
+        row.same[name] = _alike(chosen, frames[0], _shift(part))
     return row
 
 

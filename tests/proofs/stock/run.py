@@ -46,6 +46,7 @@ EXAMPLES = {
     "--traces build/stock/*.dat": "judge them again; boot nothing",
     "--costs --kernels 6.12": "bytes and instructions of each way",
     "--interrupts": "by the causes of wake-ups: ranges of regret beside the facts",
+    "--interrupts --machine skl --seed 7": "the same of recordings that no margin was chosen on",
 }
 
 FULL = "full"
@@ -53,6 +54,7 @@ FULL = "full"
 RECORDERS = ("gate", "menu_ng", "teo_ng", "wteo")
 BASES = {"gate": "menu"}
 MACHINE = "skx"
+SEED = 42
 
 # Of all answers that were asked for, by probes; and of facts.
 EXACT = 1.0
@@ -153,17 +155,22 @@ def _events(interrupts: bool) -> list[tuple[str, str]]:
 
 
 def script(
-    names: Sequence[str], recorders: Sequence[str], seconds: int, interrupts: bool = False
+    names: Sequence[str],
+    recorders: Sequence[str],
+    seconds: int,
+    interrupts: bool = False,
+    machine: str = MACHINE,
+    seed: int = SEED,
 ) -> str:
     """Return the guest's script: both ways at once, governor by governor."""
     phases = [
-        workloads.find(name).phase(recorder, seconds, 42, GOVERNORS.get(recorder, ()))
+        workloads.find(name).phase(recorder, seconds, seed, GOVERNORS.get(recorder, ()))
         # A recording may change its governor only so often.
         for recorder in recorders
         for name in names
     ]
-    session = Session(MACHINE, phases, (OUR_EVENTS,)).script().splitlines()
-    begin = stock_start(MACHINE, 781, _events(interrupts))
+    session = Session(machine, phases, (OUR_EVENTS,)).script().splitlines()
+    begin = stock_start(machine, 781, _events(interrupts))
     at = next(n for n, line in enumerate(session) if line.startswith("trace_start"))
     return "\n".join([*session[:at], *begin, *session[at + 1 :]])
 
@@ -173,7 +180,7 @@ def record(args: argparse.Namespace, kernel: str, cpus: int, folder: Path) -> Pa
     names = args.workloads.split(",") if args.workloads else list(workloads.WORKLOADS)
     recorders = args.governors.split(",")
     boot = LabRun(
-        script=script(names, recorders, args.duration, args.interrupts),
+        script=script(names, recorders, args.duration, args.interrupts, args.machine, args.seed),
         kernel=kernel,
         cpus=cpus,
         memory_mib=3072,
@@ -535,8 +542,9 @@ def run(args: argparse.Namespace) -> int:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    proofs.shared(parser, cpus=1, time_limit=1800, output=None, json=False)
+    proofs.shared(parser, cpus=1, seed=SEED, time_limit=1800, output=None, json=False)
     add = parser.add_argument
+    add("--machine", default=MACHINE, help="default: %(default)s")
     add("--kernels", metavar="SERIES[,SERIES]",
         help="with --cpus (default: 6.1, 6.12, 7.2 with one CPU, 6.12 with four)")  # fmt: skip
     add("--workloads", metavar="NAME[,NAME]", help="default: all of the lab")

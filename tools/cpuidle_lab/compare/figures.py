@@ -89,7 +89,7 @@ def is_told(one: Result, other: Result) -> bool:
         return False
     if not (one.far or other.far):
         return True
-    least = told.least_gap(one.error)
+    least = told.least_gap(one.doubt, other.doubt)
     return one.span[1] + least < other.span[0] or other.span[1] + least < one.span[0]
 
 
@@ -331,18 +331,16 @@ def _below_floor(results: Sequence[Result]) -> str:
     return ", ".join(label for label in real if label in spans and spans[label][1] < floor)
 
 
-def _on_margin(error: float | None) -> str:
-    """Return what else may be wrong of a regret where interrupts tell of sleep lengths."""
-    more = "; name the recorder in --governors to know the error of the instrument"
-    if error is not None:
-        more = (
-            f", and {told.TIMES * error:.1f} points, twice those by which the recorder, replayed, "
-            "misses what was recorded"
-        )
-    return (
-        f"besides its range a regret may be off by {told.LEAST:g} point and "
-        f"{100 * told.SHARE:g} % of it{more} (docs/measured/stock.md)"
+def _on_margin(results: Sequence[Result]) -> str:
+    """Return what else may be wrong of regrets where interrupts tell of sleep lengths."""
+    margins = ", ".join(
+        f"{item.doubt.margin:.1f} ({item.label})"
+        for item in results
+        if item.span and item.kind not in (BEST_KIND, LIMIT_KIND, RECORDED_KIND)
     )
+    if all(item.doubt.error is None for item in results):
+        margins += "; name the recorder in --governors to know the error of the instrument"
+    return f"besides its range a regret may be off, in points: {margins} (docs/stock.md)"
 
 
 def _on_order(comparison: Comparison, source: Source) -> list[str]:
@@ -356,17 +354,16 @@ def _on_order(comparison: Comparison, source: Source) -> list[str]:
                 f"check of the instrument: recorded {show_regret(fact)} %, "
                 f"{label} replayed {show_regret(item)} %"
             )
-    error = next((item.error for item in by_label.values()), None)
     if any(item.far for item in by_label.values()):
-        said.append(_on_margin(error))
+        said.append(_on_margin(list(by_label.values())))
     if pairs := untold(comparison, source):
         by_first: dict[str, list[str]] = {}
         for one, other in pairs:
             by_first.setdefault(one, []).append(other)
         text = "; ".join(f"{one} and {', '.join(others)}" for one, others in by_first.items())
         said.append(
-            f"not told by this recording, since ranges are less than "
-            f"{told.least_gap(error):.1f} points apart: the order of {text}"
+            f"not told by this recording, since the ranges are too near for their errors: the "
+            f"order of {text}"
         )
     needs = [label for label, item in by_label.items() if item.untimed and label != BEST_MAINLINE]
     if source.kind == CPU_IDLE and needs:

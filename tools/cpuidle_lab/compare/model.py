@@ -13,11 +13,11 @@ from typing import TypeVar
 
 from cpuidle_lab.base.progress import Meter
 from cpuidle_lab.compare.sources import Source, labels, open_source, ways_of
-from cpuidle_lab.compare.worst import Bad, Place, Worst, with_inputs
+from cpuidle_lab.compare.worst import Bad, Worst, with_inputs
 from cpuidle_lab.crossval import trust
 from cpuidle_lab.figures import invariants, withheld
 from cpuidle_lab.figures.cpu_idle import NOTE
-from cpuidle_lab.figures.told import distance
+from cpuidle_lab.figures.told import Doubt, distance
 from cpuidle_lab.recording import reader
 from cpuidle_lab.recording.columns import CPU_IDLE, INTERRUPTS, SYNTH, TRACE, Recording
 from cpuidle_lab.recording.stock import omissions, stock_line
@@ -58,7 +58,8 @@ class Result:
         governor: whose result it is: differs from `label` for the best mainline governor.
         outcome: what it came to; where sleep lengths were told in two ways, with the drawn ones.
         far: likewise, with those that are far; None where all are known.
-        error: points by which replay of the recorder misses what was recorded; None: not known.
+        lost_pj: of Worst.excess_pj; 0 where all sleep lengths are known.
+        doubt: errors beside the range of its regret, where interrupts tell of sleep lengths.
         instructions: of a decision; None if not counted.
         worst: where most was lost.
         withheld: the recording leaves out or guesses too much for a regret.
@@ -76,7 +77,8 @@ class Result:
     instructions: float | None = None
     worst: list[Bad] = field(default_factory=list)
     far: Outcome | None = None
-    error: float | None = None
+    lost_pj: float = 0.0
+    doubt: Doubt = field(default_factory=Doubt)
     withheld: bool = False
     guessed: bool = False
     untimed: bool = False
@@ -157,7 +159,7 @@ class _Work:
 
     def replay(
         self, recording: Recording, candidate: Candidate, done: Callable[[int], None]
-    ) -> tuple[Outcome, list[Place]]:
+    ) -> tuple[Outcome, Worst]:
         """Play a recording; keep of the choices only the worst."""
 
         def progress(count: int) -> None:
@@ -170,11 +172,11 @@ class _Work:
             recording,
             candidate.governor,
             dict(candidate.settings),
-            each=worst.add if self.bad else None,
+            each=worst.add if self.bad or recording.kind == INTERRUPTS else None,
             jobs=max(1, self.workers // len(self.candidates)),
             progress=progress,
         )
-        return outcome, worst.places()
+        return outcome, worst
 
     def count(self, recording: Recording, candidate: Candidate) -> float | None:
         """Count instructions."""
@@ -215,14 +217,15 @@ def _compare(
         for told in ways_of(recording)
     ]
     first, *more = [_all(pool, work, jobs) for jobs in ways]
-    lost_by = {item.label: lost for item, (_, lost) in zip(work.candidates, first, strict=True)}
+    lost_by = {item.label: worst.places()
+               for item, (_, worst) in zip(work.candidates, first, strict=True)}  # fmt: skip
     fact = _recorded(recording, source, work.bad)
     told = ways_of(recording)[0]
-    bad = with_inputs(told, lost_by | ({RECORDED: fact[1]} if fact else {}))
+    bad = with_inputs(told, lost_by | ({RECORDED: fact[1].places()} if fact else {}))
     found = [
         Result(
             source.label, RECORDED, RECORDED_KIND, ", ".join(source.recorders) or "unknown",
-            fact[0], worst=bad[RECORDED],
+            fact[0], worst=bad[RECORDED], lost_pj=fact[1].excess_pj,
         )
     ] if fact else []  # fmt: skip
     for n, item in enumerate(work.candidates):
@@ -230,20 +233,20 @@ def _compare(
         found.append(
             Result(
                 source.label, item.label, item.kind, item.label, outcome, worst=bad[item.label],
-                far=more[0][n][0] if more else None,
+                lost_pj=first[n][1].excess_pj, far=more[0][n][0] if more else None,
                 untimed=_needs_timers(recording, item, outcome),
             )
         )  # fmt: skip
     return found
 
 
-def _recorded(recording: Recording, source: Source, bad: int) -> tuple[Outcome, list[Place]] | None:
+def _recorded(recording: Recording, source: Source, bad: int) -> tuple[Outcome, Worst] | None:
     """Return what the recorded decisions came to, and the worst; None of a stream, without any."""
     if recording.kind == SYNTH:
         return None
     worst = Worst(bad)
-    outcome = recorded.outcome(ways_of(recording)[0], each=worst.add if bad else None)
-    return outcome, worst.places()
+    each = worst.add if bad or recording.kind == INTERRUPTS else None
+    return recorded.outcome(ways_of(recording)[0], each=each), worst
 
 
 def _best_mainline(results: Sequence[Result]) -> Result | None:
@@ -290,9 +293,12 @@ def _judge(results: Sequence[Result], source: Source) -> None:
         item.withheld = bool(withheld.above(source.shares))
         item.guessed = withheld.guesses_lengths(source.shares)
         item.broken = check(item, source)
-    error = _error(results, source)
-    for item in results:
-        item.error = error
+    if source.kind == INTERRUPTS:
+        error = _error(results, source)
+        for item in results:
+            least = item.outcome.oracle_pj or 1.0
+            spread = 100 * item.lost_pj / least
+            item.doubt = Doubt(error, spread, item.outcome.begins(source.loop_ns))
 
 
 def _error(results: Sequence[Result], source: Source) -> float | None:

@@ -37,6 +37,7 @@ class Source:
         shares: what a regret leaves out or guesses: kind of `withheld`, %.
         denied: idle states that were entered though the limits did not allow them.
         recorders: names of the governors that recorded, "" where nothing tells; none of a stream.
+        loop_ns: from an exit to the next entry, if nothing runs, as interrupts tell; 0: unknown.
     """
 
     path: Path
@@ -49,6 +50,7 @@ class Source:
     shares: dict[str, float]
     denied: list[str]
     recorders: list[str]
+    loop_ns: int = 0
 
     def is_recorder(self, label: str) -> bool:
         """Tell whether a governor is the one that recorded: its name and, of a kernel's, series."""
@@ -99,6 +101,7 @@ def open_source(
         _shares(ways_of(recording)[0], share),
         names,
         _recorders(recording),
+        recording.loop_ns,
     ), recording
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The decisions that lost most energy, with the inputs and the reason that led to them."""
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -103,6 +104,7 @@ class Worst:
         """Keep so many at most."""
         self._count = count
         self._found: dict[int, list[Place]] = {}
+        self._squares: dict[int, float] = {}
 
     def add(self, cpu: int, first: int, columns: Mapping[str, Array]) -> None:
         """Take the next choices of a CPU; called for each CPU from one thread at a time.
@@ -113,12 +115,20 @@ class Worst:
             columns: by engine.CHOICE_TYPES.
         """
         excess = columns["cost_pj"].astype(float) - columns["oracle_pj"].astype(float)
+        self._squares[cpu] = self._squares.get(cpu, 0.0) + float(excess @ excess)
+        if not self._count:
+            return
         found = list(self._found.get(cpu, ()))
         for row in _greatest(excess, self._count):
             if excess[row] > 0:
                 choice = {name: values[row].item() for name, values in columns.items()}
                 found.append(Place(cpu, first + int(row), float(excess[row]), choice))
         self._found[cpu] = self._first(found)
+
+    @property
+    def excess_pj(self) -> float:
+        """Root of the sum of the squares of what each interval lost."""
+        return math.sqrt(sum(self._squares.values()))
 
     def places(self) -> list[Place]:
         """Return them, the worst first."""

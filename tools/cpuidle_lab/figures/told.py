@@ -4,7 +4,9 @@
 What both ways agree on does not depend on what is unknown. docs/stock.md says why these two.
 """
 
+import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,14 +18,34 @@ from cpuidle_lab.recording.columns.layout import ANSWERS
 
 DRAWN, FAR = "drawn", "far"
 
-# Other errors of a regret, in points: the least, a share of it, and a multiple of the error of the
-# instrument. With these the ranges hold the lab's facts (docs/measured/stock.md).
-LEAST, SHARE, TIMES = 1.0, 0.05, 2.0
+# The least error of a regret beside its range, in points, and multiples of the errors of Doubt.
+# With these the ranges hold the lab's facts (docs/measured/stock.md).
+LEAST, ERRORS, SPREADS = 1.0, 2.0, 1.5
 
-# Points between two ranges below which the order is not told, where that error is not known.
-_APART = 3.0
+# Points between two ranges below which the order is not told, where the error is not known.
+_APART = 2.0
 
 Span = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """Errors of a regret that its range does not hold, in points.
+
+    Attributes:
+        error: from the recorded regret to that of the recorder, replayed; None where it is not.
+        spread: by which single intervals may move it, as they are worth different energy.
+        begins: of the cost in the time of the idle loop before each idle period.
+    """
+
+    error: float | None = None
+    spread: float = 0.0
+    begins: float = 0.0
+
+    @property
+    def margin(self) -> float:
+        """Points by which the regret may be off its range."""
+        return LEAST + ERRORS * (self.error or 0.0) + SPREADS * self.spread + self.begins
 
 
 def distance(value: float, span: Span) -> float:
@@ -32,28 +54,24 @@ def distance(value: float, span: Span) -> float:
     return max(0.0, low - value, value - high)
 
 
-def widened(span: Span, error: float | None) -> Span:
-    """Return the range of a regret with what else may be wrong in such a recording.
+def widened(span: Span, doubt: Doubt) -> Span:
+    """Return the range of a regret with what else may be wrong of it.
 
     Args:
         span: regrets in percent, with sleep lengths told in both ways.
-        error: points from the recorded regret to the range of the recorder, replayed; None where
-            the recorder is not replayed.
+        doubt: its other errors.
     """
     low, high = span
-    margin = LEAST + SHARE * high + TIMES * (error or 0.0)
-    return max(0.0, low - margin), high + margin
+    return max(0.0, low - doubt.margin), high + doubt.margin
 
 
-def least_gap(error: float | None) -> float:
+def least_gap(one: Doubt, other: Doubt) -> float:
     """Return the points between two ranges below which a recording does not tell their order.
 
     Errors of two governors on a recording are alike, so it is less than the margins of both.
-
-    Args:
-        error: as of widened().
     """
-    return _APART if error is None else LEAST + TIMES * error
+    known = _APART if one.error is None else LEAST + one.error
+    return known + math.hypot(one.spread, other.spread) + max(one.begins, other.begins)
 
 
 class Told(Recording):

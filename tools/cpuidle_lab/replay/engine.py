@@ -272,6 +272,16 @@ class Outcome:
         """Idle-energy regret against the oracle in percent; None without an interval."""
         return 100 * (self.cost_pj / self.oracle_pj - 1) if self.oracle_pj else None
 
+    def begins(self, ns: float) -> float:
+        """Return the share of the oracle's cost in the first so many ns of each interval, %.
+
+        It is by classes of length, so at most a quarter too much.
+        """
+        lengths = np.array([length_of(n) for n in range(LENGTH_CLASSES)])
+        share = np.minimum(1, ns / np.maximum(lengths, 1))
+        cost_pj = float(self.length_oracle_pj @ share)
+        return 100 * cost_pj / self.oracle_pj if self.oracle_pj else 0.0
+
     @property
     def periods(self) -> int:
         """Idle periods that took place."""

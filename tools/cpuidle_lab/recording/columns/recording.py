@@ -103,6 +103,7 @@ class Recording:
         self.kernel = str(meta.get("kernel", ""))
         self.law: dict[str, Any] | None = meta.get("law")
         self.stock: dict[str, Any] | None = meta.get("stock")
+        self.loop_ns = max(0, int((self.stock or {}).get("loop_ns", 0)))
         self.cpus = [int(cpu) for cpu in meta["cpus"]]
         self.state_tables = {
             int(cpu): _table(self.path, text) for cpu, text in meta.get("machines", {}).items()
