@@ -30,7 +30,7 @@
  * @count: how many
  * @room: how many fit
  * @machine: its state table, from the last config event; no states: unknown
- * @energy: cost model of @machine
+ * @costs: cost model of @machine
  * @names: names of its states, with commas between; "" if unknown
  * @decision: the last decision; NULL: none, or it met its outcome
  * @seq: its number
@@ -44,7 +44,7 @@ struct idle_cpu {
 	size_t count;
 	size_t room;
 	struct cil_machine machine;
-	struct cil_energy energy;
+	struct cil_cost costs[CIL_STATE_MAX];
 	char names[CIL_STATE_MAX * 16];
 	const struct kshark_entry *decision;
 	uint64_t seq;
@@ -328,9 +328,9 @@ static uint32_t allowed_states(const struct idle_cpu *cpu)
 	return first ? first : 1;
 }
 
-static uint64_t cost_of(const struct cil_energy *energy, uint32_t state, int64_t residency_ns)
+static uint64_t cost_of(const struct cil_cost *cost, int64_t residency_ns)
 {
-	return energy->entry[state] + energy->power[state] * (uint64_t)residency_ns;
+	return cost->entry + cost->power * (uint64_t)residency_ns;
 }
 
 static void judge(const struct idle_cpu *cpu, struct idle_period *period, uint32_t state)
@@ -346,13 +346,13 @@ static void judge(const struct idle_cpu *cpu, struct idle_period *period, uint32
 	if (length_ns > PERIOD_MAX_NS)
 		length_ns = PERIOD_MAX_NS;
 	for (k = 0; k < cpu->machine.state_count; k++) {
-		cost = cost_of(&cpu->energy, k, length_ns);
+		cost = cost_of(&cpu->costs[k], length_ns);
 		if (allowed & 1u << k && cost < least) {
 			least = cost;
 			period->best = k;
 		}
 	}
-	cost = cost_of(&cpu->energy, state, length_ns);
+	cost = cost_of(&cpu->costs[state], length_ns);
 	loss = least && cost > least ? 1000.0 * (cost - least) / least : 0;
 	period->loss = loss < 1e9 ? loss : 1e9;
 	if (period->loss <= IDLE_LOSS_SHOWN)
@@ -440,7 +440,7 @@ static void on_config(struct kshark_data_stream *stream, void *data, struct ksha
 	}
 	read_names(trace->events, data, cpu);
 	cpu->machine = machine;
-	cil_energy_init(&cpu->energy, &machine);
+	cil_energy_init(cpu->costs, &machine);
 	note_state(trace, states - 1);
 }
 

@@ -67,7 +67,7 @@ struct cil_shadow_row {
  * @sequence: for readers of @row and @oracle; the CPU writes with interrupts off
  * @started: the shadows have decided here
  * @allowed: bit k: the last decision might have been for state k
- * @energy: the cost model
+ * @costs: the cost model
  * @row: of the governor in use, then of the shadows in the order of the list
  * @oracle: cost of the idle periods in the cheapest state allowed
  */
@@ -75,7 +75,7 @@ struct cil_shadow_cpu {
 	seqcount_t sequence;
 	bool started;
 	u32 allowed;
-	struct cil_energy energy;
+	struct cil_cost costs[CIL_STATE_MAX];
 	struct cil_shadow_row row[ROWS];
 	struct cil_shadow_cost oracle;
 };
@@ -108,9 +108,9 @@ DEFINE_STATIC_KEY_FALSE(cil_shadow_on);
 static DEFINE_MUTEX(shadow_lock);
 static struct cil_shadow_set __rcu *current_set;
 
-static u64 cost_of(const struct cil_energy *energy, u32 index, u64 period_ns)
+static u64 cost_of(const struct cil_cost *cost, u64 period_ns)
 {
-	return energy->entry[index] + energy->power[index] * period_ns;
+	return cost->entry + cost->power * period_ns;
 }
 
 static void add_cost(struct cil_shadow_cost *sum, u64 cost)
@@ -130,11 +130,11 @@ static void count_period(struct cil_shadow_cpu *here, u32 rows,
 
 	here->row[0].index = outcome->index;
 	for (i = 0; i < rows; i++)
-		add_cost(&here->row[i].cost, cost_of(&here->energy,
-						     here->row[i].index, period_ns));
+		add_cost(&here->row[i].cost,
+			 cost_of(&here->costs[here->row[i].index], period_ns));
 	for (i = 0; i < CIL_STATE_MAX; i++)
 		if (here->allowed & BIT(i))
-			least = min(least, cost_of(&here->energy, i, period_ns));
+			least = min(least, cost_of(&here->costs[i], period_ns));
 	add_cost(&here->oracle, least);
 }
 
@@ -172,7 +172,7 @@ static void restart_counts(struct cil_shadow_cpu *here,
 	here->started = true;
 	memset(here->row, 0, sizeof(here->row));
 	memset(&here->oracle, 0, sizeof(here->oracle));
-	cil_energy_init(&here->energy, machine);
+	cil_energy_init(here->costs, machine);
 }
 
 /* One shadow learns from the outcome of the last decision, and decides. */

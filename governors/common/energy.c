@@ -8,10 +8,8 @@
 #define POWER_ONE	0x10000u
 
 /*
- * Target residency at which a state of unknown power is taken to draw half of
- * the power of polling. Clock gating pays within a few microseconds and saves
- * less than half of the power. Deeper states save more and pay later, from some
- * tens of microseconds on. The line lies between the two.
+ * Target residency at which a state is taken to draw half of the power of polling.
+ * Clock gating pays sooner and saves less. Deeper states pay later and save more.
  */
 #define HALF_POWER_NS	(10 * CIL_NSEC_PER_USEC)
 
@@ -30,11 +28,8 @@ static bool all_powers_known(const u32 *power_uw, u32 count)
  *
  *	P_k = 1 / (1 + sqrt(target_residency_k / HALF_POWER_NS))
  *
- * It must fall, but slower than 1 / target residency, or else the energy to
- * enter would not grow with depth. The square root is half way. It lets neither
- * the shallow nor the deep end of a table dominate. Choices depend little on
- * the shape, because the break-even points of the cost model are the target
- * residencies whatever the powers are.
+ * If it fell as 1 / target residency, the energy to enter would not grow with
+ * depth. Choices depend little on it: they change at the target residencies anyway.
  */
 static u32 derived_power(s64 target_residency_ns)
 {
@@ -55,15 +50,9 @@ static u32 known_power(const u32 *power_uw, u32 count, u32 index)
 	return cil_divide((u64)power_uw[index] << 16, greatest);
 }
 
-static s64 residency(const struct cil_machine *machine, u32 index)
-{
-	return cil_clamp(machine->states[index].target_residency_ns, 0,
-			 CIL_DURATION_MAX);
-}
-
 /**
  * cil_energy_set() - derive the cost model from a state table and powers
- * @energy: the result
+ * @costs: the result, one for each state
  * @machine: the state table; its powers are not looked at
  * @power_uw: power of each state
  *
@@ -73,8 +62,8 @@ static s64 residency(const struct cil_machine *machine, u32 index)
  * residencies are equal, and where powers contradict the order of the states.
  * The wrong figure is not known then, and the target residencies still hold.
  */
-void cil_energy_set(struct cil_energy *energy,
-		    const struct cil_machine *machine, const u32 *power_uw)
+void cil_energy_set(struct cil_cost *costs, const struct cil_machine *machine,
+		    const u32 *power_uw)
 {
 	u32 count = machine->state_count;
 	bool known = all_powers_known(power_uw, count);
@@ -82,33 +71,31 @@ void cil_energy_set(struct cil_energy *energy,
 	u32 k;
 
 	for (k = 0; k < count; k++) {
-		s64 pays_ns = residency(machine, k);
+		s64 pays_ns = cil_clamp(machine->states[k].target_residency_ns, 0,
+					CIL_DURATION_MAX);
 		u32 power = known ? known_power(power_uw, count, k) :
 				    derived_power(pays_ns);
 
 		if (power > limit)
 			power = limit;
-		energy->power[k] = power;
-		energy->entry[k] = 0;
-		if (k)
-			energy->entry[k] = energy->entry[k - 1] +
-				(u64)(energy->power[k - 1] - power) * pays_ns;
+		costs[k].power = power;
+		costs[k].entry = !k ? 0 : costs[k - 1].entry +
+				 (u64)(costs[k - 1].power - power) * pays_ns;
 		limit = power - power / 16;
 	}
 }
 
 /**
  * cil_energy_init() - derive the cost model from a state table
- * @energy: the result
+ * @costs: the result, one for each state
  * @machine: the state table, with the powers to use
  */
-void cil_energy_init(struct cil_energy *energy,
-		     const struct cil_machine *machine)
+void cil_energy_init(struct cil_cost *costs, const struct cil_machine *machine)
 {
 	u32 power_uw[CIL_STATE_MAX];
 	u32 k;
 
 	for (k = 0; k < machine->state_count; k++)
 		power_uw[k] = machine->states[k].power_uw;
-	cil_energy_set(energy, machine, power_uw);
+	cil_energy_set(costs, machine, power_uw);
 }

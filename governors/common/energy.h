@@ -19,10 +19,9 @@
 #include "policy.h"
 
 /*
- * Durations beyond one second are taken as one second. The deepest state in use
- * anywhere pays after a tenth of that, so no choice between states depends on
- * more. A second fits 30 bits, so products of a duration, a power and a share
- * need no more than 64.
+ * Durations beyond one second are taken as one second: the deepest state in use
+ * anywhere pays after a tenth of that. A second fits 30 bits, so products of a
+ * duration, a power and a share need no more than 64.
  */
 #define CIL_DURATION_MAX	(1000 * CIL_NSEC_PER_MSEC)
 
@@ -30,18 +29,17 @@
 #define CIL_TIME_SHIFT		2
 
 /**
- * struct cil_energy - cost of the idle states of one machine
+ * struct cil_cost - cost of an idle state
  * @entry: E_k, in relative power * ns
  * @power: P_k, 65536 for the state that draws most
  */
-struct cil_energy {
-	u64 entry[CIL_STATE_MAX];
-	u32 power[CIL_STATE_MAX];
+struct cil_cost {
+	u64 entry;
+	u32 power;
 };
 
-void cil_energy_set(struct cil_energy *energy,
-		    const struct cil_machine *machine, const u32 *power_uw);
-void cil_energy_init(struct cil_energy *energy,
-		     const struct cil_machine *machine);
+void cil_energy_set(struct cil_cost *costs, const struct cil_machine *machine,
+		    const u32 *power_uw);
+void cil_energy_init(struct cil_cost *costs, const struct cil_machine *machine);
 
 #endif /* CIL_ENERGY_H */

@@ -39,22 +39,22 @@ static const struct cil_machine client = {
 static void states_break_even(struct kunit *test)
 {
 	struct cil_machine machine = client;
-	struct cil_energy e;
+	struct cil_cost e[CIL_STATE_MAX];
 	u32 known, k;
 
 	for (known = 0; known < 2; known++) {
 		for (k = 0; known && k < 10; k++)
 			machine.states[k].power_uw = 5000 - 400 * k;
-		cil_energy_init(&e, &machine);
-		KUNIT_EXPECT_EQ(test, e.entry[0], 0ULL);
-		KUNIT_EXPECT_EQ(test, e.power[0], ONE);
+		cil_energy_init(e, &machine);
+		KUNIT_EXPECT_EQ(test, e[0].entry, 0ULL);
+		KUNIT_EXPECT_EQ(test, e[0].power, ONE);
 		for (k = 1; k < 10; k++) {
 			s64 pays_ns = machine.states[k].target_residency_ns;
 
-			KUNIT_EXPECT_LT(test, e.power[k], e.power[k - 1]);
-			KUNIT_EXPECT_EQ(test, e.entry[k] + e.power[k] * pays_ns,
-					e.entry[k - 1] +
-						e.power[k - 1] * pays_ns);
+			KUNIT_EXPECT_LT(test, e[k].power, e[k - 1].power);
+			KUNIT_EXPECT_EQ(test, e[k].entry + e[k].power * pays_ns,
+					e[k - 1].entry +
+						e[k - 1].power * pays_ns);
 		}
 	}
 }
@@ -68,33 +68,33 @@ static void known_powers_count(struct kunit *test)
 	static const u32 greatest_last[10] = {
 		1, 1, 1, 1, 1, 1, 1, 1, 1, 4,
 	};
-	struct cil_energy e;
+	struct cil_cost e[CIL_STATE_MAX];
 	u32 k;
 
-	cil_energy_set(&e, &client, falling);
-	KUNIT_EXPECT_EQ(test, e.power[0], ONE);
-	KUNIT_EXPECT_EQ(test, e.power[1], ONE / 2);
-	KUNIT_EXPECT_EQ(test, e.power[7], ONE / 40);
-	cil_energy_set(&e, &client, greatest_last);
-	KUNIT_EXPECT_EQ(test, e.power[0], ONE / 4);
+	cil_energy_set(e, &client, falling);
+	KUNIT_EXPECT_EQ(test, e[0].power, ONE);
+	KUNIT_EXPECT_EQ(test, e[1].power, ONE / 2);
+	KUNIT_EXPECT_EQ(test, e[7].power, ONE / 40);
+	cil_energy_set(e, &client, greatest_last);
+	KUNIT_EXPECT_EQ(test, e[0].power, ONE / 4);
 	for (k = 1; k < 10; k++)
-		KUNIT_EXPECT_EQ(test, e.power[k],
-				e.power[k - 1] - e.power[k - 1] / 16);
+		KUNIT_EXPECT_EQ(test, e[k].power,
+				e[k - 1].power - e[k - 1].power / 16);
 }
 
 /* One unknown power, the last one, too: all are derived. */
 static void one_unknown_power_derives_all(struct kunit *test)
 {
 	u32 power_uw[10], missing, k;
-	struct cil_energy e, derived;
+	struct cil_cost e[CIL_STATE_MAX], derived[CIL_STATE_MAX];
 
-	cil_energy_init(&derived, &client);
+	cil_energy_init(derived, &client);
 	for (missing = 0; missing < 10; missing++) {
 		for (k = 0; k < 10; k++)
 			power_uw[k] = k == missing ? 0 : 1000 - k;
-		cil_energy_set(&e, &client, power_uw);
+		cil_energy_set(e, &client, power_uw);
 		for (k = 0; k < 10; k++)
-			KUNIT_EXPECT_EQ(test, e.power[k], derived.power[k]);
+			KUNIT_EXPECT_EQ(test, e[k].power, derived[k].power);
 	}
 }
 
@@ -102,43 +102,43 @@ static void one_unknown_power_derives_all(struct kunit *test)
 static void powers_are_derived_from_residencies(struct kunit *test)
 {
 	struct cil_machine machine = client;
-	struct cil_energy e;
+	struct cil_cost e[CIL_STATE_MAX];
 
 	machine.states[1].target_residency_ns = 10 * US;
 	machine.states[2].target_residency_ns = 90 * US;
-	cil_energy_init(&e, &machine);
-	KUNIT_EXPECT_EQ(test, e.power[0], ONE);
-	KUNIT_EXPECT_EQ(test, e.power[1], ONE / 2);
-	KUNIT_EXPECT_EQ(test, e.power[2], ONE / 4);
+	cil_energy_init(e, &machine);
+	KUNIT_EXPECT_EQ(test, e[0].power, ONE);
+	KUNIT_EXPECT_EQ(test, e[1].power, ONE / 2);
+	KUNIT_EXPECT_EQ(test, e[2].power, ONE / 4);
 }
 
 /* The powers of a state table count as any others. */
 static void a_table_may_have_powers(struct kunit *test)
 {
 	struct cil_machine machine = client;
-	struct cil_energy e;
+	struct cil_cost e[CIL_STATE_MAX];
 	u32 k;
 
 	for (k = 0; k < 10; k++)
 		machine.states[k].power_uw = 4096 >> k;
-	cil_energy_init(&e, &machine);
+	cil_energy_init(e, &machine);
 	for (k = 0; k < 10; k++)
-		KUNIT_EXPECT_EQ(test, e.power[k], ONE >> k);
+		KUNIT_EXPECT_EQ(test, e[k].power, ONE >> k);
 }
 
 /* Where all states pay alike, each draws a sixteenth less than the one before. */
 static void equal_residencies_still_fall(struct kunit *test)
 {
 	struct cil_machine machine = client;
-	struct cil_energy e;
+	struct cil_cost e[CIL_STATE_MAX];
 	u32 k;
 
 	for (k = 0; k < 10; k++)
 		machine.states[k].target_residency_ns = 100 * US;
-	cil_energy_init(&e, &machine);
+	cil_energy_init(e, &machine);
 	for (k = 1; k < 10; k++)
-		KUNIT_EXPECT_EQ(test, e.power[k],
-				e.power[k - 1] - e.power[k - 1] / 16);
+		KUNIT_EXPECT_EQ(test, e[k].power,
+				e[k - 1].power - e[k - 1].power / 16);
 }
 
 /* Residencies are taken as 0 to a second, and no cost exceeds its width. */
@@ -152,7 +152,7 @@ static void extreme_tables_do_not_overflow(struct kunit *test)
 	u32 round, k;
 
 	for (round = 0; round < 2000; round++) {
-		struct cil_energy e;
+		struct cil_cost e[CIL_STATE_MAX];
 
 		machine.state_count = 1 + cil_random(&state) % 10;
 		for (k = 0; k < machine.state_count; k++) {
@@ -161,11 +161,11 @@ static void extreme_tables_do_not_overflow(struct kunit *test)
 			machine.states[k].power_uw = cil_random(&state) >>
 						     cil_random(&state) % 32;
 		}
-		cil_energy_init(&e, &machine);
+		cil_energy_init(e, &machine);
 		for (k = 0; k < machine.state_count; k++) {
-			KUNIT_ASSERT_LE(test, e.entry[k],
+			KUNIT_ASSERT_LE(test, e[k].entry,
 					(u64)ONE * CIL_DURATION_MAX);
-			KUNIT_ASSERT_LE(test, e.power[k], ONE);
+			KUNIT_ASSERT_LE(test, e[k].power, ONE);
 		}
 	}
 }

@@ -83,7 +83,7 @@
 /* Entering and leaving a state counts more than its energy, up to a second at full power. */
 static u64 entry_of(const struct wteo *w, u32 k)
 {
-	u64 entry = w->energy.entry[k];
+	u64 entry = w->energy[k].entry;
 
 	entry += entry * w->tunables.latency_bias >> 10;
 	return (u64)cil_clamp((s64)entry, 0, (s64)CIL_DURATION_MAX << 16);
@@ -92,7 +92,7 @@ static u64 entry_of(const struct wteo *w, u32 k)
 /* Mean interval from which state k is chosen rather than the shallower j; U32_MAX: none. */
 static u32 break_even(const struct wteo *w, u32 j, u32 k)
 {
-	u32 from = w->energy.power[j], to = w->energy.power[k];
+	u32 from = w->energy[j].power, to = w->energy[k].power;
 	u64 before = entry_of(w, j), entry = entry_of(w, k), pays_ns;
 
 	if (to >= from)
@@ -154,7 +154,7 @@ static void set_states(struct wteo *w, const struct cil_machine *machine)
 		s64 latency_ns = machine->states[k].exit_latency_ns;
 
 		w->costs[k].entry = (u32)(entry_of(w, k) >> WTEO_ENTRY_SHIFT);
-		w->costs[k].power = w->energy.power[k];
+		w->costs[k].power = w->energy[k].power;
 		w->states[k].bound_ns = bound_ns;
 		if (pays_ns < bound_ns)
 			bound_ns = pays_ns < 0 ? 0 : (u32)pays_ns;
@@ -196,7 +196,7 @@ static void wteo_init(void *state, const struct cil_machine *machine,
 
 	memset(w, 0, sizeof(*w));
 	/* Powers are derived from the target residencies, which drivers know. */
-	cil_energy_set(&w->energy, machine, unknown_mw);
+	cil_energy_set(w->energy, machine, unknown_mw);
 	wteo_prepare(w, machine, tunables);
 	w->all_states = (1u << machine->state_count) - 1;
 	w->learned = CIL_ROW_NONE;

@@ -102,11 +102,11 @@ struct wteo_state {
 };
 
 /**
- * struct wteo_cost - cost of an idle state, where stopping the tick is weighed
- * @entry: for entering and leaving it, in 2^WTEO_ENTRY_SHIFT of struct cil_energy
- * @power: in it, as in struct cil_energy
+ * struct wteo_biased - cost of an idle state, where stopping the tick is weighed
+ * @entry: for entering and leaving it, in 2^WTEO_ENTRY_SHIFT of struct cil_cost
+ * @power: in it, as in struct cil_cost
  */
-struct wteo_cost {
+struct wteo_biased {
 	u32 entry;
 	u32 power;
 };
@@ -183,8 +183,8 @@ struct wteo {
 	u32 growth;
 	s32 half_life;
 	struct wteo_state states[CIL_STATE_MAX];
-	struct wteo_cost costs[CIL_STATE_MAX];
-	struct cil_energy energy;
+	struct wteo_biased costs[CIL_STATE_MAX];
+	struct cil_cost energy[CIL_STATE_MAX];
 };
 
 /* With four states a decision reads two lines of it, and rows. */
@@ -252,7 +252,7 @@ static inline u32 wteo_state_used(u32 states)
 
 	return sizeof(struct wteo) -
 	       WTEO_ROWS * (2 - wteo_lines(states)) * WTEO_LINE -
-	       unused * (sizeof(struct wteo_state) + sizeof(struct wteo_cost));
+	       unused * (sizeof(struct wteo_state) + sizeof(struct wteo_biased));
 }
 
 void wteo_select(void *state, const struct cil_machine *machine,

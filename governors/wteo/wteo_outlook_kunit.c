@@ -232,11 +232,10 @@ static void late_is_beyond_the_tick(struct kunit *test)
 static void stopping_takes_work(struct kunit *test)
 {
 	struct bench *b = bench_with_base(test);
-	const u32 *power = b->wteo.energy.power;
-	const u64 *entry = b->wteo.energy.entry;
+	const struct cil_cost *costs = b->wteo.energy;
 	/* Else there are wake-ups to two states, and state 1 is cheapest then. */
-	u32 rest_ns = (u32)cil_divide((u64)power[0] * 5 * US - entry[1],
-				      power[1] - power[3]);
+	u32 rest_ns = (u32)cil_divide((u64)costs[0].power * 5 * US - costs[1].entry,
+				      costs[1].power - costs[3].power);
 
 	KUNIT_EXPECT_GT(test, rest_ns, 2 * US);
 	KUNIT_EXPECT_LT(test, rest_ns, 20 * US);
@@ -379,10 +378,9 @@ static void costs_decide_without_a_neighbour(struct kunit *test)
 {
 	static const struct cil_query without = { .disabled = 1u << 2 };
 	struct bench *b = bench_with_base(test);
-	const u32 *power = b->wteo.energy.power;
-	const u64 *entry = b->wteo.energy.entry;
-	s64 edge_ns = (s64)cil_divide(entry[3] - entry[1],
-				      power[1] - power[3]);
+	const struct cil_cost *costs = b->wteo.energy;
+	s64 edge_ns = (s64)cil_divide(costs[3].entry - costs[1].entry,
+				      costs[1].power - costs[3].power);
 
 	KUNIT_EXPECT_LT(test, edge_ns, 90 * US);
 	give(b, 2, ONE, edge_ns - 300);

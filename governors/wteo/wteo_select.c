@@ -249,7 +249,7 @@ static inline struct outlook look_ahead(const struct wteo *w,
 /* Below 2^63, so two may be added: a share has 30 bits, a power 16. */
 static inline u64 cost(const struct wteo *w, u32 index, u32 share, u32 time)
 {
-	const struct wteo_cost *cost = &w->costs[index];
+	const struct wteo_biased *cost = &w->costs[index];
 
 	return (u64)cost->entry * share + ((u64)cost->power * time << 14);
 }

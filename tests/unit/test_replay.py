@@ -694,24 +694,24 @@ def test_length_classes_begin_where_they_say() -> None:
         )
 
 
-class CEnergy(ctypes.Structure):
-    """struct cil_energy."""
+class CCost(ctypes.Structure):
+    """struct cil_cost."""
 
-    _fields_ = (("entry", ctypes.c_uint64 * 10), ("power", ctypes.c_uint32 * 10))
+    _fields_ = (("entry", ctypes.c_uint64), ("power", ctypes.c_uint32))
 
 
 @pytest.mark.parametrize("known", [True, False])
 def test_reports_and_governors_have_one_cost_model(known: bool) -> None:
     table = ((0, 0, 4000), (2, 2, 1400), (10, 20, 900), (85, 200, 250), (200, 200, 200))
     on = machine(*(state if known else (*state[:2], 0) for state in table))
-    energy = CEnergy()
+    found = (CCost * 10)()
     governors = library.governor("wteo").library
-    governors.cil_energy_init(ctypes.byref(energy), ctypes.byref(engine.c_machine(on)))
+    governors.cil_energy_init(found, ctypes.byref(engine.c_machine(on)))
     costs = model_of(on)
     most = costs.power_mw[0]
     for k in range(on.count):
-        assert energy.power[k] / 65536 == pytest.approx(costs.power_mw[k] / most, abs=1e-3)
-        assert energy.entry[k] / 65536 == pytest.approx(costs.entry_pj[k] / most, rel=1e-2)
+        assert found[k].power / 65536 == pytest.approx(costs.power_mw[k] / most, abs=1e-3)
+        assert found[k].entry / 65536 == pytest.approx(costs.entry_pj[k] / most, rel=1e-2)
 
 
 def test_reports_charge_powers_as_given_even_if_they_hardly_fall() -> None:

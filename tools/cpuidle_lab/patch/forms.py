@@ -84,7 +84,7 @@ HEADERS = {
     "log2.h": ("ilog2",),
     "math.h": ("int_sqrt64",),
     "math64.h": ("div64_u64",),
-    "minmax.h": ("clamp",),
+    "minmax.h": ("clamp", "min"),
     "percpu.h": ("this_cpu_ptr",),
     "sched.h": ("current",),
     "sched/clock.h": ("local_clock",),
