@@ -67,11 +67,11 @@
  *    in 128 is left, the row does not know such intervals. This one is expected to last as
  *    long again.
  * 6. The cheapest usable state is found for the whole of the expected time and for the early
- *    part. It is the deepest state whose break-even point is within the mean. Break-even
- *    points are those of the lower envelope of the costs. Near them two states differ little
- *    in energy, but exit latency is certain. So E_k counts latency_bias more than once: with
- *    1024, twice. If a state of the envelope is not usable, costs are compared. Of usable
- *    states beyond the first, those count that pay within the sleep length.
+ *    part. It is the deepest state whose target residency, or that of a deeper one, is within
+ *    the mean. There two states differ little in energy, but exit latency is certain. So E_k
+ *    counts latency_bias more than once: with 1024, twice. The code takes that off the time.
+ *    If a state is not usable, costs are compared. Of usable states beyond the first, those
+ *    count that pay within the sleep length.
  * 7. A stopped tick stays stopped. Otherwise the tick is stopped if one interval in 128 is
  *    late, and to stop it costs less than to keep it. To keep it costs the early part, and
  *    for the late weight the cheapest state for the remaining time. The work of stopping
@@ -79,89 +79,6 @@
  */
 
 #include "wteo.h"
-
-/* Entering and leaving a state counts more than its energy, up to a second at full power. */
-static u64 entry_of(const struct wteo *w, u32 k)
-{
-	u64 entry = w->energy[k].entry;
-
-	entry += entry * w->tunables.latency_bias >> 10;
-	return (u64)cil_clamp((s64)entry, 0, (s64)CIL_DURATION_MAX << 16);
-}
-
-/* Mean interval from which state k is chosen rather than the shallower j; U32_MAX: none. */
-static u32 break_even(const struct wteo *w, u32 j, u32 k)
-{
-	u32 from = w->energy[j].power, to = w->energy[k].power;
-	u64 before = entry_of(w, j), entry = entry_of(w, k), pays_ns;
-
-	if (to >= from)
-		return U32_MAX;
-	if (entry <= before)
-		return 0;
-	pays_ns = cil_divide_by_shifts(entry - before, from - to);
-	/* No mean is longer: firmware says so of states that are for suspend. */
-	return pays_ns < CIL_DURATION_MAX ? (u32)pays_ns : U32_MAX;
-}
-
-/*
- * The states that are cheapest for some mean, and from which mean on: the lower
- * envelope of the costs. One that pays no later than the one before replaces it.
- */
-static void find_paying(struct wteo *w, const struct cil_machine *machine)
-{
-	u32 order[CIL_STATE_MAX] = { 0 };
-	u32 top = 0, k, pays_ns;
-
-	w->paying = 1;
-	w->states[0].pays_ns = 0;
-	for (k = 1; k < machine->state_count; k++) {
-		pays_ns = break_even(w, order[top], k);
-		while (top && pays_ns <= w->states[order[top]].pays_ns) {
-			w->paying &= ~(1u << order[top]);
-			pays_ns = break_even(w, order[--top], k);
-		}
-		if (pays_ns == U32_MAX)
-			continue;
-		w->states[k].pays_ns = pays_ns;
-		w->paying |= 1u << k;
-		order[++top] = k;
-	}
-	w->deepest = order[top];
-}
-
-/* The others are passed over on the way to a deeper one. */
-static void pass_over_others(struct wteo *w)
-{
-	u32 k = w->deepest;
-
-	while (k-- > 1)
-		if (!(w->paying >> k & 1))
-			w->states[k].pays_ns = w->states[k + 1].pays_ns;
-}
-
-/*
- * Costs, greatest exit latency, and ends of the columns. An unsorted table has no
- * column between a state and a deeper one that pays sooner.
- */
-static void set_states(struct wteo *w, const struct cil_machine *machine)
-{
-	u32 bound_ns = U32_MAX;
-	u32 k;
-
-	for (k = machine->state_count; k--;) {
-		s64 pays_ns = machine->states[k].target_residency_ns;
-		s64 latency_ns = machine->states[k].exit_latency_ns;
-
-		w->costs[k].entry = (u32)(entry_of(w, k) >> WTEO_ENTRY_SHIFT);
-		w->costs[k].power = w->energy[k].power;
-		w->states[k].bound_ns = bound_ns;
-		if (pays_ns < bound_ns)
-			bound_ns = pays_ns < 0 ? 0 : (u32)pays_ns;
-		if (latency_ns > w->greatest_latency_ns)
-			w->greatest_latency_ns = latency_ns;
-	}
-}
 
 /**
  * wteo_prepare() - take over the tunables, all of them at once
@@ -175,7 +92,6 @@ void wteo_prepare(struct wteo *w, const struct cil_machine *machine,
 		  const struct wteo_tunables *t)
 {
 	w->tunables = *t;
-	set_states(w, machine);
 	/* A share g more each time gives the last one the share g / (1 + g). */
 	w->growth = (u32)cil_divide_by_shifts((u64)t->learning_rate << 20,
 					      1000 - t->learning_rate);
@@ -183,8 +99,7 @@ void wteo_prepare(struct wteo *w, const struct cil_machine *machine,
 	if (t->half_life_ms)
 		w->half_life = (s32)((t->half_life_ms * (u64)CIL_NSEC_PER_MSEC - 1) >>
 				     WTEO_STEP_SHIFT) + 1;
-	find_paying(w, machine);
-	pass_over_others(w);
+	w->discount = (u32)cil_divide_by_shifts(1024ULL << 30, 1024 + t->latency_bias);
 }
 
 static void wteo_init(void *state, const struct cil_machine *machine,
@@ -193,10 +108,23 @@ static void wteo_init(void *state, const struct cil_machine *machine,
 	static const u32 unknown_mw[CIL_STATE_MAX];
 	struct wteo *w = state;
 	struct wteo_row *base;
+	u32 k = machine->state_count;
 
 	memset(w, 0, sizeof(*w));
 	/* Powers are derived from the target residencies, which drivers know. */
-	cil_energy_set(w->energy, machine, unknown_mw);
+	cil_energy_set(w->costs, machine, unknown_mw);
+	w->begin_ns[k] = WTEO_NO_DURATION;
+	while (k--) {
+		s64 pays_ns = machine->states[k].target_residency_ns;
+		s64 latency_ns = machine->states[k].exit_latency_ns;
+
+		w->begin_ns[k] = w->begin_ns[k + 1];
+		if (pays_ns < w->begin_ns[k] && pays_ns < CIL_DURATION_MAX)
+			w->begin_ns[k] = wteo_duration(pays_ns);
+		if (latency_ns > w->greatest_latency_ns)
+			w->greatest_latency_ns = latency_ns;
+	}
+	w->begin_ns[0] = 0;
 	wteo_prepare(w, machine, tunables);
 	w->all_states = (1u << machine->state_count) - 1;
 	w->learned = CIL_ROW_NONE;
@@ -274,14 +202,7 @@ static void wteo_dump(const void *state, const struct cil_machine *machine,
 	u32 k;
 
 	(void)tunables;
-	cil_env_print(sink, "pays from (us):");
-	for (k = 0; k < n; k++) {
-		if (!(w->paying >> k & 1))
-			continue;
-		cil_env_print(sink, " s%u=", k);
-		print_us(sink, "%llu", w->states[k].pays_ns);
-	}
-	cil_env_print(sink, "\n\nWeights of 10000: what followed a condition\n");
+	cil_env_print(sink, "Weights of 10000: what followed a condition\n");
 	cil_env_print(sink, "row %-20s", "before     timer");
 	for (k = 0; k < n; k++)
 		cil_env_print(sink, "    s%u", k);

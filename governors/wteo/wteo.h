@@ -36,11 +36,11 @@
 /* Times are products of a weight and a duration, in quarters of a ns. */
 #define WTEO_PRODUCT_SHIFT	(30 - CIL_TIME_SHIFT)
 
+/* No duration is as long, and a product with any share fits 32 bits. */
+#define WTEO_NO_DURATION	(2 * CIL_DURATION_MAX)
+
 /* Weight of a row's first interval: its time is exact to 16 ns, and 31 such find room. */
 #define WTEO_FIRST_WEIGHT	0x1000000u
-
-/* A second at full power fits 32 bits. Energy is exact to 0.25 ns of that. */
-#define WTEO_ENTRY_SHIFT	14
 
 /* A row that sums to more is divided by eight: half of CIL_ONE has room for one more. */
 #define WTEO_TOTAL_MAX		(CIL_ONE / 2)
@@ -90,28 +90,6 @@ struct wteo_interval {
 };
 
 /**
- * struct wteo_state - what is derived for an idle state
- * @pays_ns: mean interval from which it pays, in ascending order; a state that
- *	never does has that of the next deeper one
- * @bound_ns: target residency of the state after it, in ascending order; for the
- *	last one, U32_MAX
- */
-struct wteo_state {
-	u32 pays_ns;
-	u32 bound_ns;
-};
-
-/**
- * struct wteo_biased - cost of an idle state, where stopping the tick is weighed
- * @entry: for entering and leaving it, in 2^WTEO_ENTRY_SHIFT of struct cil_cost
- * @power: in it, as in struct cil_cost
- */
-struct wteo_biased {
-	u32 entry;
-	u32 power;
-};
-
-/**
  * struct wteo_cell - one cell of a row
  * @weight: how often an interval of this row fits this column, in units of
  *	which the row has @total
@@ -155,16 +133,14 @@ struct wteo_row {
  * @learned: row that the last update changed, or CIL_ROW_NONE
  * @doubt: how much better the base row foresaw what happened of late than rows
  *	that know, as cil_log2() of the odds
- * @deepest: the deepest of @paying
- * @paying: bit k is set if state k is the cheapest for some mean interval
  * @all_states: bit k is set for each state k
  * @lines: cache lines of a row
- * @tunables: what costs, growth and half-life were prepared for
+ * @tunables: what the next three were prepared for
  * @growth: of weights, for the learning rate
  * @half_life: in steps of 2^WTEO_STEP_SHIFT ns, S32_MAX for never
- * @states: what is derived from the machine and the tunables, for each state
- * @costs: likewise; few decisions need them, so they are apart
- * @energy: cost model, to prepare: a program in BPF cannot have it on its stack
+ * @discount: share of a time that latency_bias leaves
+ * @begin_ns: least duration in each column, ascending; WTEO_NO_DURATION: none
+ * @costs: cost of the states
  */
 struct wteo {
 	u8 rows[2 * WTEO_LINE * WTEO_ROWS];
@@ -175,20 +151,18 @@ struct wteo {
 	u8 intervals;
 	u8 learned;
 	u8 doubt;
-	u8 deepest;
-	u16 paying;
 	u16 all_states;
 	u32 lines;
 	struct wteo_tunables tunables;
 	u32 growth;
 	s32 half_life;
-	struct wteo_state states[CIL_STATE_MAX];
-	struct wteo_biased costs[CIL_STATE_MAX];
-	struct cil_cost energy[CIL_STATE_MAX];
+	u32 discount;
+	u32 begin_ns[WTEO_COLUMNS];
+	struct cil_cost costs[CIL_STATE_MAX];
 };
 
 /* With four states a decision reads two lines of it, and rows. */
-static_assert(offsetof(struct wteo, states[4]) - offsetof(struct wteo, interval) <=
+static_assert(offsetof(struct wteo, begin_ns[5]) - offsetof(struct wteo, interval) <=
 	      2 * WTEO_LINE, "two lines have room for four states");
 static_assert(sizeof(struct wteo_row) + WTEO_COLUMNS * sizeof(struct wteo_cell) <=
 	      2 * WTEO_LINE, "two lines have room for all columns");
@@ -252,7 +226,7 @@ static inline u32 wteo_state_used(u32 states)
 
 	return sizeof(struct wteo) -
 	       WTEO_ROWS * (2 - wteo_lines(states)) * WTEO_LINE -
-	       unused * (sizeof(struct wteo_state) + sizeof(struct wteo_biased));
+	       unused * (sizeof(u32) + sizeof(struct cil_cost));
 }
 
 void wteo_select(void *state, const struct cil_machine *machine,

@@ -262,21 +262,21 @@ static void a_busy_cpu_without_a_tick_is_shallow(struct kunit *test)
 /* The latency bias moves each break-even point up by what it says. */
 static void bias_moves_break_even(struct kunit *test)
 {
-	struct bench *b = bench_new(test, 6);
-	const struct wteo *w = &b->wteo;
-	u32 k;
-
 	static const u32 tried[] = { 0, 256, 1024, 8192 };
-	u32 i;
+	struct bench *b = bench_new(test, 6);
+	u32 i, k;
 
 	for (i = 0; i < ARRAY_SIZE(tried); i++) {
-		b->tunables.latency_bias = tried[i];
-		wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
-		for (k = 1; k < 6; k++) {
-			u64 pays_ns = bench_residencies_us[k] * (US * (1024 + tried[i]) >> 10);
+		for (k = 1; k < 5; k++) {
+			s64 pays_ns = bench_residencies_us[k] * (US * (1024 + tried[i]) >> 10);
+			s64 more_ns = 16 + pays_ns / 256;
 
-			KUNIT_EXPECT_LE(test, pays_ns - 2, w->states[k].pays_ns);
-			KUNIT_EXPECT_GE(test, pays_ns, w->states[k].pays_ns);
+			b->tunables.latency_bias = tried[i];
+			wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
+			/* As long as nothing is known, the timer is the mean. */
+			KUNIT_EXPECT_EQ(test, k - 1, without_tick(b, pays_ns - more_ns));
+			b->wteo.interval.open = false;
+			KUNIT_EXPECT_EQ(test, k, without_tick(b, pays_ns + more_ns));
 		}
 	}
 }
@@ -308,30 +308,29 @@ static void of_equal_residencies_the_deeper_pays(struct kunit *test)
 	b->tunables.latency_bias = 0;
 	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
 	/* States 5 and 6 both pay from 800 us on. */
-	KUNIT_EXPECT_EQ(test, 0x5f, b->wteo.paying);
-	KUNIT_EXPECT_EQ(test, 800 * US, b->wteo.states[6].pays_ns);
+	KUNIT_EXPECT_EQ(test, 800 * US, b->wteo.begin_ns[5]);
+	KUNIT_EXPECT_EQ(test, 800 * US, b->wteo.begin_ns[6]);
+	KUNIT_EXPECT_EQ(test, 6, without_tick(b, 900 * US));
 }
 
-/* States that never pay are passed over on the way to a deeper one. */
+/* States that never pay are not taken, though the timer is a minute away. */
 static void others_are_passed_over(struct kunit *test)
 {
 	struct bench *b = bench_new(test, 7);
-	const struct wteo *w = &b->wteo;
 
 	b->tunables.latency_bias = 0;
-	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
-	KUNIT_EXPECT_EQ(test, 800 * US, w->states[5].pays_ns);
-	KUNIT_EXPECT_EQ(test, 6, w->deepest);
 	/* As dear as to be awake for a second: no interval is worth it. */
 	b->machine.states[6].target_residency_ns = 1000 * MS;
 	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
-	KUNIT_EXPECT_EQ(test, 0x3f, w->paying);
-	KUNIT_EXPECT_EQ(test, 5, w->deepest);
+	KUNIT_EXPECT_EQ(test, WTEO_NO_DURATION, b->wteo.begin_ns[6]);
 	KUNIT_EXPECT_EQ(test, 5, without_tick(b, 60000 * MS));
+	/* One that says to pay later than a deeper one. */
+	b->machine.states[4].target_residency_ns = 900 * US;
+	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
+	KUNIT_EXPECT_EQ(test, 5, without_tick(b, 850 * US));
 	bench_machine(b, 1);
 	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
-	KUNIT_EXPECT_EQ(test, 1, w->paying);
-	KUNIT_EXPECT_EQ(test, 0, w->deepest);
+	KUNIT_EXPECT_EQ(test, 0, without_tick(b, 60000 * MS));
 }
 
 static struct kunit_case wteo_cases[] = {

@@ -53,7 +53,7 @@ static u32 column_of(const struct wteo *w, u32 states, u32 duration_ns)
 {
 	u32 k = states - 1;
 
-	while (k && w->states[k - 1].bound_ns > duration_ns)
+	while (w->begin_ns[k] > duration_ns)
 		k--;
 	return k;
 }

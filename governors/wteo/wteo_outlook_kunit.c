@@ -232,7 +232,7 @@ static void late_is_beyond_the_tick(struct kunit *test)
 static void stopping_takes_work(struct kunit *test)
 {
 	struct bench *b = bench_with_base(test);
-	const struct cil_cost *costs = b->wteo.energy;
+	const struct cil_cost *costs = b->wteo.costs;
 	/* Else there are wake-ups to two states, and state 1 is cheapest then. */
 	u32 rest_ns = (u32)cil_divide((u64)costs[0].power * 5 * US - costs[1].entry,
 				      costs[1].power - costs[3].power);
@@ -378,7 +378,7 @@ static void costs_decide_without_a_neighbour(struct kunit *test)
 {
 	static const struct cil_query without = { .disabled = 1u << 2 };
 	struct bench *b = bench_with_base(test);
-	const struct cil_cost *costs = b->wteo.energy;
+	const struct cil_cost *costs = b->wteo.costs;
 	s64 edge_ns = (s64)cil_divide(costs[3].entry - costs[1].entry,
 				      costs[1].power - costs[3].power);
 

@@ -58,7 +58,7 @@ static noinline u32 within_limits(const struct wteo *w,
 		usable = enabled & -enabled;
 	if (!usable)
 		usable = 1;
-	return w->paying & ~usable ? usable : w->paying;
+	return usable;
 }
 
 /* Step 1: what there is to choose from; state 0 if nothing is enabled. */
@@ -67,7 +67,7 @@ static inline u32 find_usable(const struct wteo *w,
 			      const struct cil_query *query)
 {
 	if (!query->disabled && query->latency_req_ns >= w->greatest_latency_ns)
-		return w->paying;
+		return w->all_states;
 	return within_limits(w, machine, query);
 }
 
@@ -237,7 +237,7 @@ static inline struct outlook look_ahead(const struct wteo *w,
 		/* The others are over before the tick. */
 		o.time = row->time - row->cells[k].time;
 		o.early_time = o.time;
-		while (k && w->states[k - 1].bound_ns > o.tick_ns)
+		while (w->begin_ns[k] > o.tick_ns)
 			expect_late(&o, row->cells[--k]);
 	}
 	o.share += unseen;
@@ -249,12 +249,12 @@ static inline struct outlook look_ahead(const struct wteo *w,
 /* Below 2^63, so two may be added: a share has 30 bits, a power 16. */
 static inline u64 cost(const struct wteo *w, u32 index, u32 share, u32 time)
 {
-	const struct wteo_biased *cost = &w->costs[index];
+	const struct cil_cost *cost = &w->costs[index];
 
-	return (u64)cost->entry * share + ((u64)cost->power * time << 14);
+	return (cost->entry >> 14) * share + ((u64)cost->power * time << 14);
 }
 
-/* Step 6, where not all states that pay may be used: costs are compared. */
+/* Step 6, where not all states may be used: costs are compared. */
 static noinline u32 cheapest_of(const struct wteo *w, u32 usable, u32 limit_ns,
 				u32 share, u32 time)
 {
@@ -264,7 +264,7 @@ static noinline u32 cheapest_of(const struct wteo *w, u32 usable, u32 limit_ns,
 	for (rest = usable & (usable - 1); rest; rest &= rest - 1) {
 		u32 k = (u32)__builtin_ctz(rest);
 
-		if (w->states[k - 1].bound_ns > limit_ns)
+		if (w->begin_ns[k] > limit_ns)
 			break;
 		if (cost(w, k, share, time) <=
 		    cost(w, best, share, time))
@@ -280,13 +280,19 @@ static noinline u32 cheapest_of(const struct wteo *w, u32 usable, u32 limit_ns,
 static inline u32 cheapest(const struct wteo *w, u32 usable, u32 timer_ns,
 			   u32 share, u32 time)
 {
-	u32 best = w->deepest;
+	u32 best = 31 - (u32)__builtin_clz(usable);
 
-	if (usable != w->paying)
+	if (usable != w->all_states)
 		return cheapest_of(w, usable, timer_ns, share, time);
-	while (best && wteo_product(share, w->states[best].pays_ns) > time)
+	while (wteo_product(share, w->begin_ns[best]) > time)
 		best--;
 	return best;
+}
+
+/* A time for step 6, where E_k counts once. */
+static inline u32 discounted(const struct wteo *w, u32 time)
+{
+	return (u64)time * w->discount >> 30;
 }
 
 /* Step 7: is it cheaper to stop the tick than to be asked again by it? */
@@ -295,7 +301,7 @@ static bool is_stop_cheaper(const struct wteo *w, u32 usable,
 {
 	u32 late_time = o->time - o->early_time;
 	u32 after = cheapest(w, usable, o->timer_ns, o->late, late_time);
-	u64 work = (u64)w->costs[0].power * STOP_NS * (o->share >> 14);
+	u64 work = (u64)w->costs[0].power * discounted(w, STOP_NS) * (o->share >> 14);
 
 	return cost(w, stop, o->share, o->time) + work <
 	       cost(w, keep, o->share, o->early_time) +
@@ -318,9 +324,12 @@ static inline void minimize(const struct wteo *w, const struct cil_machine *mach
 	};
 	if (query->tick_stopped) {
 		o = expect_timer(o, w, query, row->total);
+		o.time = discounted(w, o.time);
 		decision->index = (u8)cheapest(w, usable, o.timer_ns, o.share, o.time);
 		return;
 	}
+	o.time = discounted(w, o.time);
+	o.early_time = discounted(w, o.early_time);
 	keep = cheapest(w, usable, o.timer_ns, o.share, o.early_time);
 	if (o.late >= o.share >> RARE_SHIFT) {
 		stop = cheapest(w, usable, o.timer_ns, o.share, o.time);

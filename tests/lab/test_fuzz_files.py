@@ -17,8 +17,6 @@ OPERATIONS = 100_000
 
 # Two rows of wteo on a machine with three states, as state/cpuN shows them; the second is wrong.
 ROWS = """wteo cpu0 decisions=1203
-pays from (us): s0=0 s1=2
-
 Weights of 10000: what followed a condition
 row before     timer        s0    s1    s2 never | evidence       age | mean interval (us)
   0 any                   100  9000   800   100 |       42         3 |         1 - 40

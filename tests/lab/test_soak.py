@@ -23,8 +23,6 @@ HOUR = 3600 * 10**9
 
 WTEO = """\
 wteo cpu0 decisions=8
-pays from (us): s0=0 s1=2
-
 Weights of 10000: what followed a condition
 row before     timer        s0    s1 never | evidence mean (us)
   0 any                      0  7483  2517 |        5        384

@@ -57,12 +57,8 @@ COMMON_WORDS = (
 WORDS = {
     "wteo": (
         ("target residencies tell both, see common/energy.h.", "target residencies tell both."),
-        ("cost model, to prepare: a program in BPF cannot have it on its stack",
-         "cost model, from which @states are derived"),
         ("take over the tunables, all of them at once", "derive costs and growth"),
         (", by shifts, for it is on select's way.", "."),
-        ("what is derived from the machine and the tunables, for each state",
-         "what is derived for each state"),
     ),
 }  # fmt: skip
 
