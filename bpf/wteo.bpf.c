@@ -5,8 +5,6 @@
 #include "governors/common/energy.c"
 #include "governors/common/view.c"
 #include "governors/teo_ng/teo_ng.c"
-#include "governors/wteo/wteo_select.c"
-#include "governors/wteo/wteo_learn.c"
 #include "governors/wteo/wteo.c"
 #include "bpf/unguard.h"
 

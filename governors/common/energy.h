@@ -25,9 +25,6 @@
  */
 #define CIL_DURATION_MAX	(1000 * CIL_NSEC_PER_MSEC)
 
-/* Times in sums are counted in quarters of a nanosecond: the most in 32 bits. */
-#define CIL_TIME_SHIFT		2
-
 /**
  * struct cil_cost - cost of an idle state
  * @entry: E_k, in relative power * ns

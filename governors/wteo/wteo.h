@@ -7,13 +7,9 @@
 #include "../common/view.h"
 
 /* Keys of rows: an octave (bits 0 to 4), columns (bits 8 to 15), a bit that no free row has. */
-#define WTEO_KEY_OCTAVE		0x1fu
 #define WTEO_KEY_HISTORY	0x10000u
 
-/*
- * The base row, and rows for conditions, an even number: neighbours share theirs.
- * With 40 mean regret is at most 0.07 points less on four tables.
- */
+/* The base row, and pairs of others: with 40 mean regret is at most 0.07 points less. */
 #define WTEO_BASE		0
 #define WTEO_KEYED		24
 #define WTEO_ROWS		(1 + WTEO_KEYED)
@@ -21,20 +17,14 @@
 /* One column for each state, and one for "not before the timer". */
 #define WTEO_COLUMNS		(CIL_STATE_MAX + 1)
 
-/* A row is a cache line, or two. So it begins with one if the state does. */
-#define WTEO_LINE		64
-
-/*
- * A row that remembers so many intervals knows its condition; before, it may be
- * given up. With 9 mean regret is 0.01 points greater on four tables.
- */
-#define WTEO_KNOWN		3
+/* Bytes from row to row: two cache lines, of which few states need the first alone. */
+#define WTEO_ROW_SIZE		128
 
 /* Ages are counted in steps of 0.5 ms: signed differences last for 13 days. */
 #define WTEO_STEP_SHIFT		19
 
-/* Times are products of a weight and a duration, in quarters of a ns. */
-#define WTEO_PRODUCT_SHIFT	(30 - CIL_TIME_SHIFT)
+/* Times are products of a weight and a duration, in quarters of a ns: the most in 32 bits. */
+#define WTEO_PRODUCT_SHIFT	28
 
 /* No duration is as long, and a product with any share fits 32 bits. */
 #define WTEO_NO_DURATION	(2 * CIL_DURATION_MAX)
@@ -42,17 +32,11 @@
 /* Weight of a row's first interval: its time is exact to 16 ns, and 31 such find room. */
 #define WTEO_FIRST_WEIGHT	0x1000000u
 
-/* A row that sums to more is divided by eight: half of CIL_ONE has room for one more. */
-#define WTEO_TOTAL_MAX		(CIL_ONE / 2)
+/* A row that sums to more is divided by eight: 30 bits have room for one interval more. */
+#define WTEO_TOTAL_MAX		0x20000000u
 
-/*
- * One interval in 16384 is taken to last until the timer: rows have no weight for
- * any so rare. Without it skl heavy-tail has 6.8 points more regret (ablation).
- */
+/* One in 16384, too rare for rows: without it skl heavy-tail has 6.8 points more regret. */
 #define WTEO_UNSEEN_SHIFT	14
-
-/* Growth of weights is a share: with 20 fraction bits, 1 per mille is exact to 0.1 %. */
-#define WTEO_GROWTH_ONE		0x100000u
 
 /**
  * struct wteo_tunables - the tunables, in the order of their table
@@ -68,33 +52,9 @@ struct wteo_tunables {
 };
 
 /**
- * struct wteo_interval - the interval in progress
- * @began_ns: time of the decision that began it
- * @decided_ns: time of the last decision in it
- * @sleep_length_ns: sleep length at the last decision
- * @key: the condition that it began with
- * @slot: the row for that
- * @open: there is one
- * @resumed: the last wake-up did not end it
- * @keeps_tick: the last decision left the tick running
- */
-struct wteo_interval {
-	u64 began_ns;
-	u64 decided_ns;
-	s64 sleep_length_ns;
-	u32 key;
-	u8 slot;
-	bool open;
-	bool resumed;
-	bool keeps_tick;
-};
-
-/**
  * struct wteo_cell - one cell of a row
- * @weight: how often an interval of this row fits this column, in units of
- *	which the row has @total
- * @time: what the cell contributes to the mean interval of the row:
- *	wteo_product() of @weight and the mean interval of the cell
+ * @weight: how often an interval of this row fits this column, of @total
+ * @time: wteo_product() of @weight and the mean interval of the cell
  */
 struct wteo_cell {
 	u32 weight;
@@ -104,11 +64,10 @@ struct wteo_cell {
 /**
  * struct wteo_row - a row
  * @key: condition that it is for, 0 for the base row and while it is free
- * @total: sum of all weights, exactly; at most CIL_ONE
+ * @total: sum of all weights, exactly; less than 2^30
  * @time: sum of the times of all cells, exactly
- * @next: weight that the next interval will have. So @total / @next is how
- *	many intervals the row remembers
- * @learned: when it learned last, in steps of 2^WTEO_STEP_SHIFT ns
+ * @next: weight of the next interval; the row remembers @total / @next of them
+ * @learned: when it learned or lost half last, in steps of 2^WTEO_STEP_SHIFT ns
  * @cells: one for each column of the machine
  */
 struct wteo_row {
@@ -122,55 +81,57 @@ struct wteo_row {
 
 /**
  * struct wteo - what is remembered about one CPU
- * @rows: the base row, then those of conditions; of @lines each, so that a
- *	machine with few states touches little memory
- * @interval: the interval in progress
- * @greatest_latency_ns: exit latency that no state exceeds
- * @history: condition of the next interval, without the timer
- * @stopped: number of intervals that began since the tick was stopped, up to
- *	2^WTEO_UNSEEN_SHIFT
- * @intervals: number of intervals learned
+ * @rows: the base row, then those of conditions
+ * @began_ns: time of the decision that began the interval in progress
+ * @decided_ns: time of the last decision in it
+ * @sleep_length_ns: sleep length at the last decision
+ * @key: the condition that the interval began with
+ * @slot: the row for that
+ * @open: the interval goes on unless a task runs
+ * @keeps_tick: the last decision left the tick running
  * @learned: row that the last update changed, or CIL_ROW_NONE
- * @doubt: how much better the base row foresaw what happened of late than rows
- *	that know, as cil_log2() of the odds
- * @all_states: bit k is set for each state k
- * @lines: cache lines of a row
+ * @intervals: number of intervals learned
+ * @doubt: how much better the base row foresaw of late, as cil_log2() of the odds
+ * @history: condition of the next interval, without the timer
+ * @stopped: intervals that began since the tick was stopped, 2^WTEO_UNSEEN_SHIFT at most
  * @tunables: what the next three were prepared for
  * @growth: of weights, for the learning rate
  * @half_life: in steps of 2^WTEO_STEP_SHIFT ns, S32_MAX for never
  * @discount: share of a time that latency_bias leaves
+ * @greatest_latency_ns: exit latency that no state exceeds
  * @begin_ns: least duration in each column, ascending; WTEO_NO_DURATION: none
  * @costs: cost of the states
  */
 struct wteo {
-	u8 rows[2 * WTEO_LINE * WTEO_ROWS];
-	struct wteo_interval interval;
-	s64 greatest_latency_ns;
+	u8 rows[WTEO_ROWS * WTEO_ROW_SIZE];
+	u64 began_ns;
+	u64 decided_ns;
+	s64 sleep_length_ns;
+	u32 key;
+	u8 slot;
+	bool open;
+	bool keeps_tick;
+	u8 learned;
+	u8 intervals;
+	u8 doubt;
 	u32 history;
 	u32 stopped;
-	u8 intervals;
-	u8 learned;
-	u8 doubt;
-	u16 all_states;
-	u32 lines;
 	struct wteo_tunables tunables;
 	u32 growth;
 	s32 half_life;
 	u32 discount;
+	s64 greatest_latency_ns;
 	u32 begin_ns[WTEO_COLUMNS];
 	struct cil_cost costs[CIL_STATE_MAX];
 };
 
-/* With four states a decision reads two lines of it, and rows. */
-static_assert(offsetof(struct wteo, begin_ns[5]) - offsetof(struct wteo, interval) <=
-	      2 * WTEO_LINE, "two lines have room for four states");
 static_assert(sizeof(struct wteo_row) + WTEO_COLUMNS * sizeof(struct wteo_cell) <=
-	      2 * WTEO_LINE, "two lines have room for all columns");
+	      WTEO_ROW_SIZE, "a row has room for all columns");
 
 /* A row by its number. */
 static inline struct wteo_row *wteo_row(const struct wteo *w, u32 slot)
 {
-	return (struct wteo_row *)(w->rows + slot * w->lines * WTEO_LINE);
+	return (struct wteo_row *)(w->rows + slot * WTEO_ROW_SIZE);
 }
 
 /* A weight times a duration, as the time of a cell. */
@@ -187,54 +148,13 @@ static inline u32 wteo_duration(s64 time_ns)
 	return time_ns < 0 ? 0 : CIL_DURATION_MAX;
 }
 
-/* Time in the unit of ages. */
-static inline u32 wteo_steps(u64 now_ns)
-{
-	return (u32)(now_ns >> WTEO_STEP_SHIFT);
-}
-
-/* Half-lives since a row learned; a clock that went back ages nothing. */
-static inline u32 wteo_half_lives(const struct wteo *w,
-				  const struct wteo_row *row, u32 now)
-{
-	s32 age = (s32)(now - row->learned);
-	u32 count = 0;
-
-	for (; age >= w->half_life && count < 31; age -= w->half_life)
-		count++;
-	return count;
-}
-
-/* The rest of a row's evidence, to be compared with the row's @next. */
-static inline u32 wteo_evidence(const struct wteo *w,
-				const struct wteo_row *row, u32 now)
-{
-	return row->total >> wteo_half_lives(w, row, now);
-}
-
-/* Cache lines of a row with so many states. */
-static inline u32 wteo_lines(u32 states)
-{
-	return sizeof(struct wteo_row) + (states + 1) * sizeof(struct wteo_cell) >
-	       WTEO_LINE ? 2 : 1;
-}
-
 /* Bytes of struct wteo that are touched after init, on a machine with so many states. */
 static inline u32 wteo_state_used(u32 states)
 {
-	u32 unused = CIL_STATE_MAX - states;
+	u32 row = sizeof(struct wteo_row) + (states + 1) * sizeof(struct wteo_cell);
 
-	return sizeof(struct wteo) -
-	       WTEO_ROWS * (2 - wteo_lines(states)) * WTEO_LINE -
-	       unused * (sizeof(u32) + sizeof(struct cil_cost));
+	return sizeof(struct wteo) - (row <= 64 ? WTEO_ROWS * (WTEO_ROW_SIZE - 64) : 0) -
+	       (CIL_STATE_MAX - states) * (sizeof(u32) + sizeof(struct cil_cost));
 }
-
-void wteo_select(void *state, const struct cil_machine *machine,
-		 const void *tunables, struct cil_query *query,
-		 struct cil_decision *decision);
-void wteo_update(void *state, const struct cil_machine *machine,
-		 const void *tunables, const struct cil_outcome *outcome);
-void wteo_prepare(struct wteo *w, const struct cil_machine *machine,
-		  const struct wteo_tunables *t);
 
 #endif /* CIL_WTEO_H */

@@ -210,7 +210,7 @@ void bench_own_doing(struct bench *b, s64 slept_ns, bool tick, bool left)
 	};
 
 	bench_decide(b, &b->wteo, &s, &d);
-	b->wteo.interval.keeps_tick = true;
+	b->wteo.keeps_tick = true;
 	b->now_ns = outcome.now_ns;
 	wteo_policy.update(&b->wteo, &b->machine, &b->tunables, &outcome);
 }

@@ -83,6 +83,15 @@ static inline struct wteo_row *bench_row(const struct bench *b, u32 slot)
 }
 
 /**
+ * wteo_steps() - a time in the unit of ages
+ * @now_ns: the time
+ */
+static inline u32 wteo_steps(u64 now_ns)
+{
+	return (u32)(now_ns >> WTEO_STEP_SHIFT);
+}
+
+/**
  * difference() - how far two numbers are apart
  * @a: a number
  * @b: another

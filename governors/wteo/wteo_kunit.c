@@ -250,7 +250,7 @@ static void a_busy_cpu_without_a_tick_is_shallow(struct kunit *test)
 	wake_often(b, 3000, 1000 * MS);
 	KUNIT_EXPECT_EQ(test, 2, without_tick(b, 1000 * MS));
 	/* Once the tick has run, it may be another load. */
-	b->wteo.interval.open = false;
+	b->wteo.open = false;
 	bench_sleep(b, 200 * US, 1000 * MS, false);
 	KUNIT_EXPECT_EQ(test, 3, without_tick(b, 1000 * MS));
 	/* With the tick, too, one in so many is taken to be new. */
@@ -275,7 +275,7 @@ static void bias_moves_break_even(struct kunit *test)
 			wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
 			/* As long as nothing is known, the timer is the mean. */
 			KUNIT_EXPECT_EQ(test, k - 1, without_tick(b, pays_ns - more_ns));
-			b->wteo.interval.open = false;
+			b->wteo.open = false;
 			KUNIT_EXPECT_EQ(test, k, without_tick(b, pays_ns + more_ns));
 		}
 	}

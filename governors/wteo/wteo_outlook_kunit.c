@@ -78,11 +78,10 @@ static struct cil_decision ask_by_tick(struct bench *b, struct cil_query query,
 	s.query.now_ns = b->now_ns;
 	if (!query.latency_req_ns)
 		s.query.latency_req_ns = CIL_TIME_MAX;
-	b->wteo.interval.began_ns = b->now_ns - passed_ns;
-	b->wteo.interval.resumed = passed_ns > 0;
-	b->wteo.interval.open = false;
-	b->wteo.interval.slot = 1;
-	b->wteo.interval.key = WTEO_KEY_HISTORY;
+	b->wteo.began_ns = b->now_ns - passed_ns;
+	b->wteo.open = passed_ns > 0;
+	b->wteo.slot = 1;
+	b->wteo.key = WTEO_KEY_HISTORY;
 	bench_decide(b, &b->wteo, &s, &d);
 	return d;
 }
@@ -219,11 +218,11 @@ static void late_is_beyond_the_tick(struct kunit *test)
 	give(b, 3, ONE, 3 * MS);
 	KUNIT_EXPECT_FALSE(test, ask(b, running, 0, 100 * MS).stop_tick);
 	give(b, 3, ONE, 3 * MS + 100 * US);
-	KUNIT_EXPECT_TRUE(test, b->wteo.interval.keeps_tick);
+	KUNIT_EXPECT_TRUE(test, b->wteo.keeps_tick);
 	KUNIT_EXPECT_TRUE(test, ask(b, running, 0, 100 * MS).stop_tick);
-	KUNIT_EXPECT_FALSE(test, b->wteo.interval.keeps_tick);
+	KUNIT_EXPECT_FALSE(test, b->wteo.keeps_tick);
 	ask(b, stopped, 0, 100 * MS);
-	KUNIT_EXPECT_FALSE(test, b->wteo.interval.keeps_tick);
+	KUNIT_EXPECT_FALSE(test, b->wteo.keeps_tick);
 	/* A tick that comes with the timer is not told apart from it. */
 	KUNIT_EXPECT_FALSE(test, ask(b, running, 0, 3 * MS).stop_tick);
 }
@@ -418,18 +417,18 @@ static void refusals_go_on(struct kunit *test)
 	ask(b, running, 0, 3 * MS);
 	s.query.now_ns = began_ns + 100 * US;
 	bench_decide(b, &b->wteo, &s, &d);
-	KUNIT_EXPECT_EQ(test, began_ns, b->wteo.interval.began_ns);
+	KUNIT_EXPECT_EQ(test, began_ns, b->wteo.began_ns);
 	s.query.now_ns += 1;
 	s.query.left = true;
 	bench_decide(b, &b->wteo, &s, &d);
-	KUNIT_EXPECT_EQ(test, s.query.now_ns, b->wteo.interval.began_ns);
+	KUNIT_EXPECT_EQ(test, s.query.now_ns, b->wteo.began_ns);
 }
 
 /* The row for such a timer, with what is in them now. */
 static u32 slot_for(struct bench *b, s64 sleep_length_ns)
 {
 	ask(b, running, 0, sleep_length_ns);
-	return b->wteo.interval.slot;
+	return b->wteo.slot;
 }
 
 /* The row taken for the condition, with such keys in its two places. */
@@ -451,7 +450,7 @@ static void a_condition_has_two_places(struct kunit *test)
 
 	give(b, 1, ONE, 5 * US);
 	places[0] = slot_for(b, 100 * MS);
-	key = b->wteo.interval.key;
+	key = b->wteo.key;
 	bench_row(b, places[0])->key = foreign;
 	places[1] = slot_for(b, 100 * MS);
 	KUNIT_ASSERT_NE(test, places[0], places[1]);

@@ -4,7 +4,7 @@
  *
  * - weights sum exactly to the total of their row, and a view to 10000;
  * - the last interval weighs the learning rate; a new row averages;
- * - half of a row is left after a half-life; looking changes nothing;
+ * - half of a row is left after a half-life; looking does nothing else;
  * - the tick and a polling state that gave up do not end an interval;
  * - a dump shows all that is known.
  */
@@ -171,38 +171,54 @@ static u32 steps(u64 ms)
 	return wteo_steps(ms * CIL_NSEC_PER_MSEC);
 }
 
+/* Total of a row that was full at first, at such an age. */
+static u32 left(struct bench *b, u32 age)
+{
+	struct wteo_row *row = bench_row(b, WTEO_BASE);
+	struct cil_outcome outcome = { .now_ns = (u64)age << WTEO_STEP_SHIFT };
+
+	memset(row->cells, 0, 5 * sizeof(*row->cells));
+	row->cells[4].weight = CIL_ONE / 2;
+	row->total = CIL_ONE / 2;
+	row->next = 0;
+	row->learned = 0;
+	/* It learns an interval without weight, as if it were a condition's. */
+	b->wteo.key = 0;
+	b->wteo.slot = WTEO_BASE;
+	b->wteo.open = true;
+	wteo_policy.update(&b->wteo, &b->machine, &b->tunables, &outcome);
+	return row->total;
+}
+
 /* Half is left after one half-life, a quarter after two, in the end nothing. */
 static void aging_halves(struct kunit *test)
 {
-	static const struct wteo_row row = { .total = CIL_ONE, .next = CIL_ONE };
 	struct bench *b = bench_new(test, 4);
 	struct wteo *w = &b->wteo;
 	u32 half_life, i;
 
 	b->tunables.half_life_ms = 100000;
-	wteo_prepare(w, &b->machine, &b->tunables);
+	wteo_policy.init(w, &b->machine, &b->tunables);
 	half_life = (u32)w->half_life;
 	KUNIT_EXPECT_EQ(test, half_life, steps(100000) + 1);
 	for (i = 0; i < 6; i++) {
-		KUNIT_EXPECT_EQ(test, CIL_ONE >> i,
-				wteo_evidence(w, &row, i * half_life));
-		KUNIT_EXPECT_EQ(test, CIL_ONE >> i,
-				wteo_evidence(w, &row, (i + 1) * half_life - 1));
+		KUNIT_EXPECT_EQ(test, CIL_ONE / 2 >> i, left(b, i * half_life));
+		KUNIT_EXPECT_EQ(test, CIL_ONE / 2 >> i, left(b, (i + 1) * half_life - 1));
 	}
-	KUNIT_EXPECT_EQ(test, CIL_ONE, wteo_evidence(w, &row, (u32)-1));
-	KUNIT_EXPECT_EQ(test, 0, wteo_evidence(w, &row, steps(10000000)));
-	KUNIT_EXPECT_EQ(test, 0, wteo_evidence(w, &row, S32_MAX));
+	KUNIT_EXPECT_EQ(test, CIL_ONE / 2, left(b, (u32)-1));
+	KUNIT_EXPECT_EQ(test, 0, left(b, steps(10000000)));
+	KUNIT_EXPECT_EQ(test, 0, left(b, S32_MAX));
 	b->tunables.half_life_ms = 0;
-	wteo_prepare(w, &b->machine, &b->tunables);
-	KUNIT_EXPECT_EQ(test, CIL_ONE, wteo_evidence(w, &row, S32_MAX - 1));
+	wteo_policy.init(w, &b->machine, &b->tunables);
+	KUNIT_EXPECT_EQ(test, CIL_ONE / 2, left(b, S32_MAX - 1));
 	b->tunables.half_life_ms = 1;
-	wteo_prepare(w, &b->machine, &b->tunables);
-	KUNIT_EXPECT_EQ(test, 1, wteo_evidence(w, &row, 31 * (u32)w->half_life - 1));
-	KUNIT_EXPECT_EQ(test, 0, wteo_evidence(w, &row, 31 * (u32)w->half_life));
+	wteo_policy.init(w, &b->machine, &b->tunables);
+	KUNIT_EXPECT_EQ(test, 1, left(b, 30 * (u32)w->half_life - 1));
+	KUNIT_EXPECT_EQ(test, 0, left(b, 30 * (u32)w->half_life));
 }
 
-/* Looking at a row changes nothing, however old it is. */
-static void looking_does_not_age(struct kunit *test)
+/* Looking at a row does no more than to age it: what it has learned stays. */
+static void looking_only_ages(struct kunit *test)
 {
 	struct bench *b = bench_new(test, 7);
 	struct cil_decision d;
@@ -216,6 +232,7 @@ static void looking_does_not_age(struct kunit *test)
 		wteo_policy.update(&b->wteo, &b->machine, &b->tunables,
 				   &s.outcome);
 	}
+	b->tunables.half_life_ms = 0;
 	b->other = b->wteo;
 	for (i = 0; i < 100; i++) {
 		bench_random_step(b, &s);
@@ -276,7 +293,7 @@ static void ticks_are_merged(struct kunit *test)
 
 	bench_own_doing(b, 4 * MS, true, false);
 	KUNIT_EXPECT_EQ(test, -1, learned(b));
-	KUNIT_EXPECT_TRUE(test, b->wteo.interval.resumed);
+	KUNIT_EXPECT_TRUE(test, b->wteo.open);
 	bench_sleep(b, 10 * US, 100 * MS, false);
 	wteo_policy.row_learned(&b->wteo, &b->machine, view);
 	/* 4010 us in all: state 3 of 0, 2, 20, 100 us. */
@@ -290,7 +307,7 @@ static void a_busy_tick_ends_the_interval(struct kunit *test)
 
 	bench_own_doing(b, 4 * MS, true, true);
 	KUNIT_EXPECT_GT(test, learned(b), 0);
-	KUNIT_EXPECT_FALSE(test, b->wteo.interval.resumed);
+	KUNIT_EXPECT_FALSE(test, b->wteo.open);
 }
 
 /* The values derived from the tunables are those of @from. */
@@ -328,7 +345,6 @@ static void only_its_states_count(struct kunit *test)
 	b->machine.states[4].exit_latency_ns = 900 * MS;
 	wteo_policy.init(&b->wteo, &b->machine, &b->tunables);
 	KUNIT_EXPECT_EQ(test, 70 * US, b->wteo.greatest_latency_ns);
-	KUNIT_EXPECT_EQ(test, 0xf, b->wteo.all_states);
 	KUNIT_EXPECT_EQ(test, WTEO_NO_DURATION, b->wteo.begin_ns[4]);
 }
 
@@ -411,7 +427,7 @@ static void dump_ends_with_the_last_row(struct kunit *test)
 	struct bench *b = bench_new(test, CIL_STATE_MAX);
 
 	fill_row(b, WTEO_ROWS - 1, WTEO_KEY_HISTORY | 1, 0x1);
-	b->wteo.interval.began_ns = 10 * 3600000 * MS;
+	b->wteo.began_ns = 10 * 3600000 * MS;
 	KUNIT_EXPECT_NOT_NULL(test, strstr(dump_at(b, b->now_ns), "\n 24 "));
 	KUNIT_EXPECT_NULL(test, strstr(dump_at(b, b->now_ns), "\n 25 "));
 }
@@ -424,7 +440,7 @@ static struct kunit_case wteo_rows_cases[] = {
 	KUNIT_CASE(view_rounds_by_largest_remainder),
 	KUNIT_CASE(durations_are_bounded),
 	KUNIT_CASE(aging_halves),
-	KUNIT_CASE(looking_does_not_age),
+	KUNIT_CASE(looking_only_ages),
 	KUNIT_CASE(old_rows_are_not_asked),
 	KUNIT_CASE(polling_times_are_merged),
 	KUNIT_CASE(ticks_are_merged),

@@ -57,8 +57,8 @@ COMMON_WORDS = (
 WORDS = {
     "wteo": (
         ("target residencies tell both, see common/energy.h.", "target residencies tell both."),
-        ("take over the tunables, all of them at once", "derive costs and growth"),
-        (", by shifts, for it is on select's way.", "."),
+        ("Takes over the tunables, all of them at once; by shifts, for it is on select's way.",
+         "What follows from the constants."),
     ),
 }  # fmt: skip
 
