@@ -46,11 +46,13 @@ CODE = tuple(
 # Words in the comments of common/.
 COMMON_WORDS = (
     (" (PM QoS and hints)", " (PM QoS)"),
-    ("are valid; the policy sets it\n *\tthrough cil_sleep_length() only",
-     "are valid, by\n *\tcil_sleep_length()"),
-    ("To read the sleep length costs time in the kernel, so a policy reads it\n"
-     " * lazily. The reading is part of its behaviour and recorded.",
-     "To read the sleep length costs time, so it is read where it is needed."),
+    ("@sleep_length_ns and @delta_tick_ns are valid; the policy sets it\n"
+     " *\tthrough cil_sleep_length() only", "@sleep_length_ns and @delta_tick_ns are valid"),
+    ("if the tick is stopped; the\n *\ttime to CIL_TIME_MAX if there is none",
+     "if the tick is stopped"),
+    (" as measured by the kernel, the exit\n *\tlatency included", ", exit latency included"),
+    ("\n *\n * To read the sleep length costs time in the kernel, so a policy reads it\n"
+     " * lazily. The reading is part of its behaviour and recorded.", ""),
 )  # fmt: skip
 
 # Words in the comments of one governor: the project's, the kernel's.
