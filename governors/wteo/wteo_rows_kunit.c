@@ -348,9 +348,10 @@ static void only_its_states_count(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, WTEO_NO_DURATION, b->wteo.begin_ns[4]);
 }
 
-/* Up to 7 states touch at most 4 KiB, and all of it is at most 16 KiB. */
+/* Up to 4 states touch at most 2 KiB, up to 7 4 KiB, and all of it is at most 16 KiB. */
 static void state_is_small(struct kunit *test)
 {
+	KUNIT_EXPECT_LE(test, wteo_state_used(4), 2048);
 	KUNIT_EXPECT_LE(test, wteo_state_used(7), 4096);
 	KUNIT_EXPECT_LE(test, wteo_policy.state_size, 16384);
 	KUNIT_EXPECT_EQ(test, wteo_state_used(CIL_STATE_MAX) / 8,
