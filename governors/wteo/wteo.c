@@ -74,8 +74,8 @@
 
 #include "wteo.h"
 
-/* The base row remembers sixteen intervals, to forget an old load soon. */
-#define BASE_GROWTH	(0x100000u / 16)
+/* The base row remembers sixteen intervals, to forget an old load soon: 1/16 in 2^20. */
+#define BASE_GROWTH	0x10000u
 
 /* At odds of 4096 to one, in 16ths of a bit, all conditions are forgotten. */
 #define DOUBT_MAX	(12 * CIL_LOG2_ONE)
