@@ -13,7 +13,7 @@
 extern const struct cil_policy wteo_policy;
 
 static struct cil_machine machine;
-static struct wteo memory __attribute__((aligned(WTEO_LINE)));
+static struct wteo memory __attribute__((aligned(64)));
 static u32 tunables[CIL_TUNABLE_MAX];
 
 struct cil_sink;
