@@ -231,8 +231,8 @@ static void end_interval(struct wteo *w, const struct cil_machine *machine,
 	 * The rest may be too short, as latencies are worst cases. A shallower state
 	 * heals that. With less off, a deep state would look right for ever.
 	 */
-	duration_ns = wteo_duration((s64)outcome->residency_ns -
-				    machine->states[outcome->index].exit_latency_ns);
+	duration_ns = wteo_duration((s64)(outcome->residency_ns -
+					  (u64)machine->states[outcome->index].exit_latency_ns));
 	duration_ns = wteo_duration((s64)(duration_ns + w->decided_ns - w->began_ns));
 	while (w->begin_ns[column] > duration_ns)
 		column--;
