@@ -322,6 +322,16 @@ def test_an_interrupt_of_a_cancelled_timer_ends_no_sleep_length(
     assert bool(two["flags"] & columns.CONTINUED) != is_due
 
 
+def test_without_a_grid_timers_end_intervals_all_the_same(tmp_path: Path) -> None:
+    cpu = Arm()
+    for n in range(8):
+        cpu.timer(333_000 + 1000 * n)
+        cpu.device(250_000)
+    found, _, _ = rows(write(tmp_path / "a.dat", cpu))
+    assert set(found["tick_phase_ns"]) == {-1}
+    assert [bool(flags & columns.TIMER) for flags in found["flags"]] == 8 * [True, False]
+
+
 def hidden_tick(cpu: Arm, gap: int, *softirqs: int) -> None:
     """Be idle until the next tick, whose handler runs before the exit, and enter after a gap."""
     cpu.add(gap, "cpu_idle", state=0, cpu_id=0)

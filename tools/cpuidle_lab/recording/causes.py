@@ -81,6 +81,7 @@ class Periods:
         on_grid: a timer on the grid of the tick ended it.
         first_tick: it did so with the first tick after the entry.
         by_timer: a timer other than the tick's own ended it.
+        cancelled: an interrupt of a timer that had been cancelled did.
         bare: that tick served nothing, so the timer is later.
         kick: a change of the latency request ended it, as far as is seen.
         quiet: nothing ran between it and the next.
@@ -107,6 +108,7 @@ class Periods:
     on_grid: Array = field(default_factory=lambda: np.zeros(0, bool))
     first_tick: Array = field(default_factory=lambda: np.zeros(0, bool))
     by_timer: Array = field(default_factory=lambda: np.zeros(0, bool))
+    cancelled: Array = field(default_factory=lambda: np.zeros(0, bool))
     bare: Array = field(default_factory=lambda: np.zeros(0, bool))
     kick: Array = field(default_factory=lambda: np.zeros(0, bool))
     quiet: Array = field(default_factory=lambda: np.zeros(0, bool))
@@ -321,7 +323,8 @@ def _note_cancelled(p: Periods, limit: int, hrtimers: bool) -> None:
     own, tick = (np.where(at > 0, at, 2**62) for at in (p.own, p.tick))
     was_due = hrtimers & (np.minimum(own, tick) <= p.due + _SAME_CLOCK_NS)
     still = (p.soft == 0) & ~p.ran & (p.gap > 0) & (p.gap <= limit)
-    p.by_timer &= p.on_grid | was_due | ~still
+    p.cancelled = p.by_timer & ~p.on_grid & ~was_due & still
+    p.by_timer &= ~p.cancelled
 
 
 def _fill(p: Periods, limit: int) -> None:
@@ -336,7 +339,7 @@ def _fill(p: Periods, limit: int) -> None:
     """
     serves = p.soft & SOFT_SERVES != 0
     # A tick that balances loads, too, may serve nothing else of its own.
-    p.held = p.on_grid & ~p.by_timer & serves & (p.soft & SOFT_SCHED == 0)
+    p.held = (p.cause == TIMER) & ~p.by_timer & serves & (p.soft & SOFT_SCHED == 0)
     known = p.by_timer | p.held
     still = ~p.ran & (p.gap > 0)
     nothing = still & (p.gap <= np.where(p.kick, _KICK_GAP_NS, limit))

@@ -161,7 +161,7 @@ def _intervals(
     if grid.known:
         timer = np.where(held, TIMER_TICK - (grid.next(start) - start), timer)
     flags = (
-        BY_TIMER * (p.by_timer[last] | p.on_grid[last] & ~p.bare[last])
+        BY_TIMER * ((p.cause[last] == TIMER) & ~p.bare[last] & ~p.cancelled[last])
         | TICKED * p.on_grid[last]
         | CONTINUED * ~left
         | UNCERTAIN * short
