@@ -217,7 +217,7 @@ static void aging_halves(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, left(b, 30 * (u32)w->half_life));
 }
 
-/* Looking at a row does no more than to age it: what it has learned stays. */
+/* A look at a row ages it, and changes nothing else. */
 static void looking_only_ages(struct kunit *test)
 {
 	struct bench *b = bench_new(test, 7);

@@ -58,7 +58,7 @@ class Result:
         governor: whose result it is: differs from `label` for the best mainline governor.
         outcome: what it came to; where sleep lengths were told in two ways, with the drawn ones.
         far: likewise, with those that are far; None where all are known.
-        lost_pj: of Worst.excess_pj; 0 where all sleep lengths are known.
+        lost_pj: Worst.excess_pj of the first outcome.
         doubt: errors beside the range of its regret, where interrupts tell of sleep lengths.
         instructions: of a decision; None if not counted.
         worst: where most was lost.
