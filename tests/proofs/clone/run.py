@@ -254,6 +254,7 @@ def _lines(workload: str, args: argparse.Namespace, missed: list[str]) -> list[L
                 print(f"refused: {sentence}", flush=True)
     except UserError as error:
         missed.append(f"{workload}: {error}")
+        print(f"refused: {missed[-1]}", flush=True)
     return found
 
 
