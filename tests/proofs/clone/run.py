@@ -109,8 +109,12 @@ class Line:
         lengths = " and ".join(
             f"{statistics.fmean(told.lengths_s):.3f}" for told in (one.real, one.clone)
         )
+        powers = " and ".join(
+            " ".join(f"{power:.1f}" for power in told.powers_mw) for told in (one.real, one.clone)
+        )
         return (f"{self.workload}: {one.regime} {regrets[0]}; clone of {self.source} {regrets[1]}; "
-                f"moved {one.moved:.1f} %, {lengths} s")  # fmt: skip
+                f"replay {self.replayed:.1f}; moved {one.moved:.1f} %, by chance "
+                f"{one.chance:.1f} %; {lengths} s; {powers} mW")  # fmt: skip
 
     def cells(self) -> list[str | float | None]:
         """Return its row."""
@@ -246,8 +250,11 @@ def _lines(workload: str, args: argparse.Namespace, missed: list[str]) -> list[L
                            output=args.output):  # fmt: skip
             found.append(line)
             print(line.text(), flush=True)
+            for sentence in line.sentences():
+                print(f"refused: {sentence}", flush=True)
     except UserError as error:
         missed.append(f"{workload}: {error}")
+        print(f"refused: {missed[-1]}", flush=True)
     return found
 
 
