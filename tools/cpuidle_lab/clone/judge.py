@@ -15,9 +15,9 @@ from cpuidle_lab.crossval.pairs import LEAST_INTERVALS, Figures
 from cpuidle_lab.crossval.parts import Part
 
 # Limits of a clone under a governor whose recording there is: docs/clone.md has their origin.
-REGRET_MOST, MOVED_MOST = 5.0, 24.0
+REGRET_MOST, MOVED_MOST = 5.0, 20.0
 ENERGY_MOST, LENGTH_MOST = 0.05, 0.03
-# The mean of a perfect clone is within so many standard errors in 95 % of cases.
+# Standard errors within which the mean of a perfect clone is in 95 % of cases, if they are known.
 ERRORS_MOST = 2.0
 # Share of the idle time that the lab may oversleep (docs/lab.md).
 OVERSLEPT_MOST = 0.001
