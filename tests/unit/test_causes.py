@@ -369,6 +369,96 @@ def test_a_timer_that_a_task_arms_shows_that_it_ran(is_seen: bool, tmp_path: Pat
     assert rows(write(tmp_path / "a.dat", cpu))[0]["periods"][-1] == (1 if is_seen else 2)
 
 
+# ---- RCU, which holds the tick ----
+
+
+def in_a_grace_period(cpu: Arm, sleep: int = 0, ticks: int = 1) -> None:
+    """Let RCU show at two ticks; an interrupt and ticks that serve nothing lie between them.
+
+    Args:
+        cpu: what is recorded.
+        sleep: ns of a sleep after the interrupt; 0: none.
+        ticks: that serve nothing.
+    """
+    cpu.tick(9)
+    cpu.work()
+    cpu.device(100_000)
+    if sleep:
+        cpu.timer(sleep)
+    for _ in range(ticks):
+        cpu.tick(state=1)
+    cpu.tick(9)
+    cpu.work()
+
+
+def woken(path: Path) -> dict[str, int]:
+    """Return the last interval that a device ended, and the time to the tick as `to_tick`."""
+    last = rows(path)[0].filter(pl.col("cause") == cause_events.DEVICE).to_dicts()[-1]
+    return last | {"to_tick": TICK - last["start_ns"] % TICK}
+
+
+def test_rcu_holds_the_ticks_between_two_that_show_it(tmp_path: Path) -> None:
+    cpu = Arm()
+    cpu.learn()
+    in_a_grace_period(cpu, ticks=2)
+    path = write(tmp_path / "a.dat", cpu)
+    device = woken(path)
+    assert (device["known"], device["least_ns"]) == (KNOWN, device["to_tick"])
+    for tick in rows(path)[0].tail(3).to_dicts():
+        assert (tick["known"], tick["periods"]) == (KNOWN, 1)
+        assert tick["timer_ns"] == columns.TIMER_TICK - tick["length_ns"]
+
+
+@pytest.mark.parametrize(
+    ("sleep", "ticks"),
+    [
+        (1_700_000, 1),  # the tick was stopped
+        (0, 5),  # the two are too far apart
+    ],
+)
+def test_rcu_holds_no_other_tick(sleep: int, ticks: int, tmp_path: Path) -> None:
+    cpu = Arm()
+    cpu.learn()
+    for _ in range(3):
+        in_a_grace_period(cpu)
+    in_a_grace_period(cpu, sleep, ticks)
+    assert woken(write(tmp_path / "a.dat", cpu))["known"] == BOUNDED
+
+
+def test_callbacks_that_are_offloaded_hold_no_tick(tmp_path: Path) -> None:
+    """The CPU stops its tick between ticks at which RCU shows."""
+    cpu = Arm()
+    cpu.learn()
+    for _ in range(4):
+        in_a_grace_period(cpu, 2_700_000, ticks=0)
+    in_a_grace_period(cpu)
+    assert woken(write(tmp_path / "a.dat", cpu))["known"] == BOUNDED
+
+
+def cancelled_timers(cpu: Arm, *softirqs: int) -> None:
+    """Let an interrupt of a timer come that was cancelled: nothing runs after it."""
+    for _ in range(4):
+        cpu.tick(*softirqs, state=1)
+        cpu.tick(state=1)
+        cpu.enter()
+        cpu.leave(cpu.now + 400_000)
+        cpu.interrupt(19, "arch_timer")
+
+
+def test_a_cancelled_timer_tells_while_rcu_holds_the_tick(tmp_path: Path) -> None:
+    """The kernel tells governors when the clock's device expires then, whatever it is for."""
+    for softirqs, known in (((), 0), ((9,), 4)):
+        cpu = Arm()
+        cpu.learn()
+        for _ in range(20):
+            cpu.tick()
+        cancelled_timers(cpu, *softirqs)
+        cpu.tick(*softirqs)
+        cpu.work()
+        found = rows(write(tmp_path / f"{known}.dat", cpu))[0]
+        assert found.filter(pl.col("timer_ns").is_between(390_000, 410_000)).height == known
+
+
 # ---- hrtimers ----
 
 

@@ -133,7 +133,7 @@ def _last_before(marks: Array, places: Array) -> Array:
     return np.asarray(np.searchsorted(marks, places, "right") - 1)
 
 
-def _ticks(events: Events) -> tuple[Array, Array]:
+def timer_ticks(events: Events) -> tuple[Array, Array]:
     """Return when timer interrupts came, and which softirqs they raised."""
     kind = events["kind"]
     rows = np.flatnonzero(kind == TIMER)
@@ -155,7 +155,7 @@ def bit_of(vectors: Array) -> Array:
 
 def grid_moments(events: Events) -> tuple[Array, bool]:
     """Return when ticks came, and whether they are told from other timers."""
-    at, soft = _ticks(events)
+    at, soft = timer_ticks(events)
     ticks = at[(soft & SOFT_TICK) != 0]
     return (ticks, True) if len(ticks) >= _TICKS_ENOUGH else (at, False)
 

@@ -22,6 +22,7 @@ from cpuidle_lab.recording.cause_events import (
     LOST,
     NONE,
     RAISED_NS,
+    SOFT_RCU,
     SOFT_SCHED,
     SOFT_SERVES,
     SOFT_TICK,
@@ -32,6 +33,7 @@ from cpuidle_lab.recording.cause_events import (
     Facts,
     bit_of,
     grid_moments,
+    timer_ticks,
     with_timers,
 )
 from cpuidle_lab.recording.ticks import NEAR_NS, Grid, mode
@@ -57,6 +59,9 @@ _LATE_NS = 500_000
 _GAPS_ENOUGH = 20
 # A timer is stopped if it is so much later than the next tick.
 _STOPPED_NS = 20_000
+# RCU holds the tick between two ticks that it shows at, if these are no farther apart.
+_GRACE_TICKS = 5
+_FAR = 2**40
 # The clocks of timers and of the trace agree if so many timers come within that.
 _SAME_CLOCK_NS = 20_000
 _SAME_CLOCK_SHARE = 0.25
@@ -315,19 +320,54 @@ def _is_same_clock(p: Periods) -> bool:
     return bool(near.mean() >= _SAME_CLOCK_SHARE) if len(near) else False
 
 
-def _note_cancelled(p: Periods, limit: int, hrtimers: bool) -> None:
+def _note_cancelled(p: Periods, limit: int, hrtimers: bool, in_grace: Array) -> None:
     """Take out the interrupts whose timer was cancelled: from 7.0 on they still come.
 
-    Nothing runs after such an interrupt, and no hrtimer was due where these are told.
+    Nothing runs after such an interrupt, and no hrtimer was due where these are told. While RCU
+    holds the tick, the kernel tells governors of that interrupt, so it counts.
     """
     own, tick = (np.where(at > 0, at, 2**62) for at in (p.own, p.tick))
     was_due = hrtimers & (np.minimum(own, tick) <= p.due + _SAME_CLOCK_NS)
     still = (p.soft == 0) & ~p.ran & (p.gap > 0) & (p.gap <= limit)
-    p.cancelled = p.by_timer & ~p.on_grid & ~was_due & still
+    p.cancelled = p.by_timer & ~p.on_grid & ~was_due & still & ~in_grace
     p.by_timer &= ~p.cancelled
 
 
-def _fill(p: Periods, limit: int) -> None:
+def _in_grace(p: Periods, events: Events, grid: Grid) -> Array:
+    """Tell for which entries RCU holds the next tick: it does so over a grace period.
+
+    RCU holds the tick from a callback to its end, and shows at some ticks of that time. A CPU
+    that stopped its tick has no callback. Where most ticks between two that RCU shows at are
+    stopped, the callbacks of the CPU are offloaded, and hold none.
+    """
+    none = np.zeros(len(p.start), bool)
+    at, soft = timer_ticks(events)
+    rcu = np.unique(grid.number(at[soft & SOFT_RCU != 0])) if grid.known else at[:0]
+    if not len(rcu):
+        return none
+    due = grid.next(p.start + 1000)
+    tick = grid.number(due)
+    place = np.searchsorted(rcu, tick)
+    before, after = np.append(-_FAR, rcu)[place], np.append(rcu, _FAR)[place]
+    within = (after == tick) | (after - before <= _GRACE_TICKS)
+    off = grid.off(at)
+    came = np.isin(tick, grid.number(at[(off > -NEAR_NS) & (off < _LATE_NS)]))
+    stopped = (p.end > due + _CAUSE_NS) & ~came
+    between = within & (after > tick) & (p.state > 0) & (p.end > due - NEAR_NS)
+    if 2 * int((between & stopped).sum()) >= int(between.sum()):
+        return none
+    until = np.where(within, due + (after - tick) * grid.period_ns, due)
+    return np.asarray(within & (_count_between(p.start[stopped], p.start - 1, until) == 0))
+
+
+def _hold(p: Periods, grid: Grid, in_grace: Array) -> None:
+    """Let the sleep length end with the tick that RCU holds."""
+    to_tick = grid.next(p.start + 1000) - p.start if grid.known else p.start
+    held = in_grace & ((p.known != KNOWN) | (p.sleep > to_tick + NEAR_NS))
+    p.sleep[held], p.known[held] = to_tick[held], KNOWN
+
+
+def _fill(p: Periods, limit: int, in_grace: Array) -> None:
     """Tell the sleep length at each entry, or its least; carry it back over quiet ends.
 
     A timer ended the period: it is known. A tick that serves nothing tells that the timer is
@@ -336,10 +376,13 @@ def _fill(p: Periods, limit: int) -> None:
     Args:
         p: the idle periods of a CPU.
         limit: of _longest_quiet().
+        in_grace: of _in_grace().
     """
     serves = p.soft & SOFT_SERVES != 0
     # A tick that balances loads, too, may serve nothing else of its own.
-    p.held = (p.cause == TIMER) & ~p.by_timer & serves & (p.soft & SOFT_SCHED == 0)
+    alone = serves & (p.soft & SOFT_SCHED == 0)
+    p.held = (p.cause == TIMER) & ~p.by_timer & (alone | (in_grace & p.first_tick))
+    p.bare &= ~p.held
     known = p.by_timer | p.held
     still = ~p.ran & (p.gap > 0)
     nothing = still & (p.gap <= np.where(p.kick, _KICK_GAP_NS, limit))
@@ -392,10 +435,12 @@ def of_cpu(
     _place(p, grid)
     hrtimers = hrtimers and _is_same_clock(p)
     limit = _longest_quiet(p, hidden)
-    _note_cancelled(p, limit, hrtimers)
-    _fill(p, limit)
+    in_grace = _in_grace(p, told, grid)
+    _note_cancelled(p, limit, hrtimers, in_grace)
+    _fill(p, limit, in_grace)
     if hrtimers:
         _by_hrtimers(p, grid)
+    _hold(p, grid, in_grace)
     return p, grid, hrtimers
 
 

@@ -109,6 +109,10 @@ class Grid:
         """Return the first tick after moments."""
         return np.asarray(at + self.period_ns - (at - self.phase(at)) % self.period_ns)
 
+    def number(self, at: Array) -> Array:
+        """Return the number of the tick nearest to moments."""
+        return np.asarray((at - self.phase(at) + self.period_ns // 2) // self.period_ns)
+
 
 def mode(values: Array, width_ns: int = 4000) -> int | None:
     """Return the middle of the densest window of values; None where they lie anywhere.
