@@ -20,7 +20,10 @@ DRAWN, FAR = "drawn", "far"
 
 # The least error of a regret beside its range, in points, and multiples of the errors of Doubt.
 # With these the ranges hold the lab's facts (docs/measured/stock.md).
-LEAST, ERRORS, SPREADS = 1.0, 2.0, 1.5
+LEAST, ERRORS, SPREADS = 2.0, 2.0, 2.0
+
+# The least gap between two ranges whose order is told, in points, where the error is known.
+_GAP = 1.0
 
 # Points between two ranges below which the order is not told, where the error is not known.
 _APART = 2.0
@@ -70,7 +73,7 @@ def least_gap(one: Doubt, other: Doubt) -> float:
 
     Errors of two governors on a recording are alike, so it is less than the margins of both.
     """
-    known = _APART if one.error is None else LEAST + one.error
+    known = _APART if one.error is None else _GAP + one.error
     return known + math.hypot(one.spread, other.spread) + max(one.begins, other.begins)
 
 
