@@ -96,6 +96,21 @@ def test_bare_ticks_join_an_interval_whose_timer_is_later(tmp_path: Path) -> Non
     assert set(periods["interval"].to_list()[-3:]) == {last["first_seq"]}
 
 
+def test_ticks_of_a_cpu_that_takes_turns_are_late(tmp_path: Path) -> None:
+    """How late, is learnt from those that balance loads."""
+    cpu = Arm()
+    cpu.learn(20)
+    for n in range(60):
+        cpu.tick(7, late=18_000 * (n % 2))
+        cpu.work()
+    for _ in range(20):
+        cpu.tick()
+    cpu.tick(late=18_000)
+    cpu.timer(400_000)
+    last = rows(write(tmp_path / "a.dat", cpu))[0].to_dicts()[-1]
+    assert (last["periods"], last["known"]) == (22, KNOWN)
+
+
 def test_a_tick_that_serves_a_timer_had_to_go_on(tmp_path: Path) -> None:
     cpu = Arm()
     cpu.learn()

@@ -55,6 +55,8 @@ _CAUSE_NS = 60_000
 _KICK_GAP_NS = 50_000
 # Waking up from no idle state takes longer.
 _LATE_NS = 500_000
+# A tick is no farther from its grid than such a part of the period.
+_NEAR_PARTS = 40
 # Bare ticks from which the time that nothing takes is learnt.
 _GAPS_ENOUGH = 20
 # A timer is stopped if it is so much later than the next tick.
@@ -95,6 +97,7 @@ class Periods:
         held: the tick had to go on, and served something.
         late_ns: by state, how late its wake-ups are, where the grid of the tick tells.
         loop_ns: from an exit to the next entry, if nothing runs; 0: unknown.
+        near_ns: how far from its grid a tick may come.
     """
 
     start: Array
@@ -122,6 +125,7 @@ class Periods:
     held: Array = field(default_factory=lambda: np.zeros(0, bool))
     late_ns: dict[int, int] = field(default_factory=dict)
     loop_ns: int = 0
+    near_ns: int = NEAR_NS
 
 
 # ---- Facts of all CPUs ----
@@ -303,13 +307,28 @@ def _longest_quiet(p: Periods, hidden: bool) -> int:
     return int(1.5 * p.loop_ns if hidden else 2 * np.median(gaps))
 
 
+def _near(p: Periods, grid: Grid) -> int:
+    """Return how far from its grid a tick may come: CPUs of a virtual machine take turns.
+
+    It is twice the distance within which three of four come; others may be no ticks.
+    """
+    sure = (p.cause == TIMER) & (p.soft & SOFT_TICK != 0)
+    off = np.abs(grid.off(p.due[sure]))
+    off = off[off < grid.period_ns // _NEAR_PARTS]
+    return max(NEAR_NS, int(2 * np.percentile(off, 75))) if len(off) >= _GAPS_ENOUGH else NEAR_NS
+
+
 def _place(p: Periods, grid: Grid) -> None:
     """Tell which periods ticks ended, and which of them served nothing."""
+    if not grid.known:
+        p.on_grid = p.first_tick = p.by_timer = p.bare = np.zeros(len(p.start), bool)
+        return
     timer = p.cause == TIMER
-    first = grid.next(p.start + 1000) if grid.known else np.full(len(p.start), 2**62)
-    p.on_grid = timer & (np.abs(grid.off(p.due)) <= NEAR_NS) if grid.known else timer & False
-    p.first_tick = p.on_grid & (np.abs(p.due - first) <= NEAR_NS)
-    p.by_timer = timer & (~p.on_grid | (p.due > first + NEAR_NS)) & grid.known
+    p.near_ns = _near(p, grid)
+    first = grid.next(p.start + 1000)
+    p.on_grid = timer & (np.abs(grid.off(p.due)) <= p.near_ns)
+    p.first_tick = p.on_grid & (np.abs(p.due - first) <= p.near_ns)
+    p.by_timer = timer & (~p.on_grid | (p.due > first + p.near_ns))
     p.bare = p.first_tick & ~p.by_timer & (p.soft & SOFT_SERVES == 0)
 
 
@@ -351,9 +370,9 @@ def _in_grace(p: Periods, events: Events, grid: Grid) -> Array:
     before, after = np.append(-_FAR, rcu)[place], np.append(rcu, _FAR)[place]
     within = (after == tick) | (after - before <= _GRACE_TICKS)
     off = grid.off(at)
-    came = np.isin(tick, grid.number(at[(off > -NEAR_NS) & (off < _LATE_NS)]))
+    came = np.isin(tick, grid.number(at[(off > -p.near_ns) & (off < _LATE_NS)]))
     stopped = (p.end > due + _CAUSE_NS) & ~came
-    between = within & (after > tick) & (p.state > 0) & (p.end > due - NEAR_NS)
+    between = within & (after > tick) & (p.state > 0) & (p.end > due - p.near_ns)
     if 2 * int((between & stopped).sum()) >= int(between.sum()):
         return none
     until = np.where(within, due + (after - tick) * grid.period_ns, due)
@@ -363,7 +382,7 @@ def _in_grace(p: Periods, events: Events, grid: Grid) -> Array:
 def _hold(p: Periods, grid: Grid, in_grace: Array) -> None:
     """Let the sleep length end with the tick that RCU holds."""
     to_tick = grid.next(p.start + 1000) - p.start if grid.known else p.start
-    held = in_grace & ((p.known != KNOWN) | (p.sleep > to_tick + NEAR_NS))
+    held = in_grace & ((p.known != KNOWN) | (p.sleep > to_tick + p.near_ns))
     p.sleep[held], p.known[held] = to_tick[held], KNOWN
 
 
