@@ -97,7 +97,7 @@ def test_bare_ticks_join_an_interval_whose_timer_is_later(tmp_path: Path) -> Non
 
 
 def test_ticks_of_a_cpu_that_takes_turns_are_late(tmp_path: Path) -> None:
-    """How late, is learnt from those that balance loads."""
+    """Ticks that balance loads tell how late."""
     cpu = Arm()
     cpu.learn(20)
     for n in range(60):
