@@ -440,6 +440,16 @@ def test_rcu_holds_no_other_tick(sleep: int, ticks: int, tmp_path: Path) -> None
     assert woken(write(tmp_path / "a.dat", cpu))["known"] == BOUNDED
 
 
+def test_rcu_holds_no_tick_after_the_last_that_shows_it(tmp_path: Path) -> None:
+    """Ticks of a clock that tells the time of day have great numbers."""
+    cpu = Arm()
+    cpu.now = 1_800_000_000 * 10**9
+    cpu.learn()
+    in_a_grace_period(cpu)
+    cpu.device(100_000)
+    assert woken(write(tmp_path / "a.dat", cpu))["known"] == BOUNDED
+
+
 def test_callbacks_that_are_offloaded_hold_no_tick(tmp_path: Path) -> None:
     """The CPU stops its tick between ticks at which RCU shows."""
     cpu = Arm()

@@ -63,7 +63,7 @@ _GAPS_ENOUGH = 20
 _STOPPED_NS = 20_000
 # RCU holds the tick between two ticks that it shows at, if these are no farther apart.
 _GRACE_TICKS = 5
-_FAR = 2**40
+_FAR = 2**61
 # The clocks of timers and of the trace agree if so many timers come within that.
 _SAME_CLOCK_NS = 20_000
 _SAME_CLOCK_SHARE = 0.25
