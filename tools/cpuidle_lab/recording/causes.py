@@ -320,10 +320,10 @@ def _near(p: Periods, grid: Grid) -> int:
 
 def _place(p: Periods, grid: Grid) -> None:
     """Tell which periods ticks ended, and which of them served nothing."""
-    if not grid.known:
-        p.on_grid = p.first_tick = p.by_timer = p.bare = np.zeros(len(p.start), bool)
-        return
     timer = p.cause == TIMER
+    if not grid.known:
+        p.on_grid, p.first_tick, p.by_timer, p.bare = (timer & False for _ in range(4))
+        return
     p.near_ns = _near(p, grid)
     first = grid.next(p.start + 1000)
     p.on_grid = timer & (np.abs(grid.off(p.due)) <= p.near_ns)
