@@ -46,7 +46,7 @@ EXAMPLES = {
     "--traces build/stock/*.dat": "judge them again; boot nothing",
     "--costs --kernels 6.12": "bytes and instructions of each way",
     "--interrupts": "by the causes of wake-ups: ranges of regret beside the facts",
-    "--interrupts --machine skl --seed 7": "the same of recordings that no margin was chosen on",
+    "--interrupts --machine gnr --seed 13": "the same of recordings that no margin was chosen on",
 }
 
 FULL = "full"
