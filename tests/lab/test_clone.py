@@ -21,10 +21,12 @@ def test_the_recording_of_a_clone_has_its_work_posts_and_sleeps(tmp_path: Path) 
     run = Step(Kind.RUN, PIECE_NS)
     asks = [Step(Kind.SLEEP, SLEEP_NS), run, Step(Kind.POST, 1), run, Step(Kind.WAIT), run]
     # The answer comes after the other task has begun to wait: else it need not sleep.
+    child = [run, Step(Kind.FORK, 2), run, Step(Kind.REAP, 2), run]
     answers = [Step(Kind.WAIT), Step(Kind.RUN, 2 * PIECE_NS), Step(Kind.POST, 0), run]
     tasks = [
-        Task("asks", steps=[Step(Kind.UNTIL), *(asks * ROUNDS), Step(Kind.END)]),
-        Task("answers", cpu=1, steps=answers * ROUNDS),
+        Task("asks", steps=[Step(Kind.UNTIL), *(asks * ROUNDS), *child, Step(Kind.END)]),
+        Task("answers", cpu=1, steps=[*(answers * ROUNDS), Step(Kind.EXIT)], process=True),
+        Task("child", steps=[run, Step(Kind.EXIT)], process=True),
     ]
     made = Program("talk", "menu_ng", 150_000_000, 0, tasks)
     plans = [play.plan(made, "clone", "menu_ng", shift_ns=1_000_000)]
@@ -37,7 +39,7 @@ def test_the_recording_of_a_clone_has_its_work_posts_and_sleeps(tmp_path: Path) 
     again = {task.name: task for task in build.build(phase, trace).tasks}
     for number, task in enumerate(tasks):
         found = again[f"c{number}"]
-        for kind in (Kind.POST, Kind.WAIT, Kind.SLEEP):
+        for kind in (Kind.POST, Kind.WAIT, Kind.SLEEP, Kind.FORK, Kind.REAP, Kind.EXIT):
             counts = [[step.kind for step in one.steps].count(kind) for one in (task, found)]
             assert counts[0] == counts[1], kind
         sleeps = [step.value for step in found.steps if step.kind is Kind.SLEEP]

@@ -3,6 +3,7 @@
 
 import shutil
 import subprocess
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
@@ -118,7 +119,7 @@ def test_a_task_becomes_its_work_its_posts_and_the_causes_that_end_its_sleeps() 
     assert lines(a)[2:] == [
         "slack 1", "until 91000", "run 30000", f"post {place['b']}", "run 10000", "wait",
         "run 20000", "slack 50000", "sleep 1000000", "run 10000", f"post {place['sh']}",
-        "run 10000",
+        "run 10000", "exit",
     ]  # fmt: skip
     assert lines(b) == ["wait", "run 60000", f"post {place['a']}", "run 20000"]
     assert lines(tasks["sh"])[-3:] == ["wait", "run 15000", "end"]
@@ -131,7 +132,7 @@ def test_in_virtual_time_two_busy_cpus_do_half_the_work_each() -> None:
     a = next(task for task in made.tasks if task.name == "a")
     # sh runs on the other CPU in its first 10 us, and in the last 5 us of a.
     assert lines(a)[1] == "run 15000"
-    assert lines(a)[-1] == "run 7500"
+    assert lines(a)[-2:] == ["run 7500", "exit"]
 
 
 def test_a_task_that_a_post_meets_on_its_way_to_sleep_does_not_wait_twice() -> None:
@@ -232,11 +233,14 @@ HEAD = [program.HEADER, "name x", "governor menu", "length 5", "start 0", "task 
         ([], "is no clone"),
         ([*HEAD[:3], *HEAD[4:], "end"], "has no line 'length'"),
         (HEAD, "0 tasks have the step 'end'"),
-        ([*HEAD, "end", "post 1"], "a posts to task 1, which is none"),
+        ([*HEAD, "end", "post 1"], "'post 1' of a names no task"),
+        ([*HEAD, "end", "fork 0"], "'fork 0' of a names no process"),
         ([*HEAD, "jump 5"], "line 7: 'jump' is no step"),
         ([*HEAD, "run"], "line 7: 'run' has too many words, or too few"),
         ([*HEAD, "run 5 early"], "too many words"),
         ([*HEAD, "run -5"], "line 7: '-5' is no number"),
+        ([*HEAD, "task 1 b 120 0 forked"], "line 7: a task is 'task NUMBER NAME PRIORITY CPU"),
+        ([*HEAD, "exit 1"], "line 7: 'exit 1' has too many words"),
         ([*HEAD, "task 2 b 120 0"], "line 7: task 2 stands in the place of task 1"),
         ([HEAD[0], "color red"], "line 2: 'color red' is neither"),
         ([*HEAD[:3], "length long", *HEAD[4:], "end"], "'long' is no number"),
@@ -314,22 +318,35 @@ def test_a_first_run_corrects_the_cost_of_a_task() -> None:
 
     assert calibrate.corrected(of("a", 5000), of("c0", 5400), {"SS": 1000.0}) == {(0, "SS"): 1400.0}
     assert calibrate.corrected(of("a", 5000), of("c1", 5400), {}) == {}
+    # Each of two tasks of a name has too few pieces, both together have enough.
+    few = [[Step(Kind.SLEEP, 5), Step(Kind.RUN, length)] * 12 for length in (5000, 5400)]
+    made, again = (
+        Program("x", "menu", 1, 0, [Task(name, steps=steps) for name in names])
+        for names, steps in zip((("a", "a"), ("c0", "c1")), few, strict=True)
+    )
+    both = {(0, "SS"): 400.0, (1, "SS"): 400.0}
+    assert calibrate.corrected(made, again, {}) == both
+    made.tasks[1].name = "b"
+    assert calibrate.corrected(made, again, {}) == {}
 
 
 def test_the_calibrating_program_has_all_pairs_of_events() -> None:
-    found = {pair for task in calibrate.probe().tasks for pair, lengths in
-             calibrate.pieces(task).items() if len(lengths) >= calibrate._ENOUGH}  # fmt: skip
-    assert found == set(calibrate.PAIRS)
+    found = Counter(pair for task in calibrate.probe().tasks
+                    for pair, more in calibrate.pieces(task).items() for _ in more)  # fmt: skip
+    enough = {pair for pair, count in found.items() if count >= calibrate._ENOUGH}
+    assert enough == set(calibrate.PAIRS)
     program.check(calibrate.probe(), PATH)
 
 
 def told(regret: Iterable[float], **changed: Any) -> Any:
     """Return figures of recordings, without recordings."""
     values = list(regret)
-    facts = {"powers_mw": [100.0], "lengths_s": [1.0], "overslept": 0.0, "p99s_us": [5.0],
+    defaults = {"powers_mw": [100.0], "lengths_s": [1.0], "overslept": 0.0, "p99s_us": [5.0],
              "least_judged": 900, "regret": sum(values) / len(values), "regrets": values,
              "spread": 1.0}  # fmt: skip
-    return SimpleNamespace(**(facts | changed))
+    facts: dict[str, Any] = defaults | changed
+    ranges = {"p99_ranges_us": [(p99, p99) for p99 in facts["p99s_us"]]}
+    return SimpleNamespace(**(ranges | facts))
 
 
 def check(governor: str, clone: Any, moved: float = 9.0) -> judge.Check:
@@ -399,8 +416,10 @@ def test_the_player_plays_a_program_and_says_if_it_is_stuck(tmp_path: Path) -> N
     early = Step(Kind.SLEEP, 1000, early=True)
     a = [Step(Kind.UNTIL), run, Step(Kind.POST, 1), Step(Kind.WAIT), early, Step(Kind.WAIT, 100)]
     a += [Step(Kind.SLACK, 1), Step(Kind.SLEEP, 1000), Step(Kind.END)]
-    b = [Step(Kind.WAIT), run, Step(Kind.POST, 0), Step(Kind.POST, 0)]
-    made = Program("x", "menu", 10**9, 0, [Task("a", steps=a), Task("b", cpu=1, steps=b)])
+    # The other task has memory of its own, and posts all the same.
+    b = [Step(Kind.WAIT), run, Step(Kind.POST, 0), Step(Kind.POST, 0), Step(Kind.EXIT)]
+    tasks = [Task("a", steps=a), Task("b", cpu=1, steps=b, process=True)]
+    made = Program("x", "menu", 10**9, 0, tasks)
     for text, code in ((made.text(), 0), (made.text().replace("post 0\n", "", 1), 1)):
         path = tmp_path / "x.clone"
         # Patience lasts for some lengths: on a busy host, short ones are too few.

@@ -30,7 +30,9 @@ from cpuidle_lab.clone.program import TASKS_MOST, TICK_NS, Kind, Program, Task
 from cpuidle_lab.clone.progress import Progress
 
 _IDLE = 0
-_NET_RX = "3"
+_NET_RX, _RCU = "3", "9"
+# The tick's function, since Linux 6.8 and before.
+_TICKS = frozenset({"tick_nohz_handler", "tick_sched_timer"})
 _WAKES_TASK = "hrtimer_wakeup"
 _MODE_RELATIVE = 1
 
@@ -52,6 +54,9 @@ class _Reading:
         self._timers: dict[str, Timer] = {}
         self._expiring: dict[int, tuple[str, str]] = {}
         self._serving: dict[int, str] = {}
+        # The task that ran last on a CPU since its tick, and at the tick.
+        self._ran: dict[int, Recorded] = {}
+        self._ticked: dict[int, Recorded | None] = {}
         self._raised: dict[tuple[int, str], Event] = {}
         self._targets: dict[int, Recorded] = {}
         self.joints, self._ends = joined(phase.events)
@@ -168,6 +173,7 @@ class _Reading:
             task.forestalled = False
         task.state, task.since, task.timer = State.RUNNING, event.ts, None
         task.cpus[event.cpu] += 1
+        self._ran[event.cpu] = task
 
     def _leaves(self, task: Recorded, ts: int, state: str) -> None:
         self._count(task, ts)
@@ -176,7 +182,9 @@ class _Reading:
             return
         if task.call is None or state in "XZ":
             self._ends_piece(task, ts)
-        task.state = State.GONE if state in "XZ" else State.ASLEEP
+        task.state = State.ASLEEP
+        if state in "XZ":
+            task.exits(state)
 
     def _start(self, event: Event) -> None:
         told = event.fields()
@@ -196,9 +204,23 @@ class _Reading:
     def _expire(self, event: Event) -> None:
         told = event.fields()
         self._expiring[event.cpu] = told["hrtimer"], told["function"]
+        if told["function"] in _TICKS:
+            self._ticks(event.cpu)
+
+    def _ticks(self, cpu: int) -> None:
+        """Note a tick for the task that ran last on its CPU since the tick before."""
+        task = self._ticked[cpu] = self._ran.get(cpu)
+        if task:
+            task.ticks.append(False)
+            if task.state is not State.RUNNING:
+                del self._ran[cpu]
 
     def _raise(self, event: Event) -> None:
-        self._raised[event.cpu, event.fields()["vec"]] = event
+        vector = event.fields()["vec"]
+        self._raised[event.cpu, vector] = event
+        in_tick = self._expiring.get(event.cpu, ("", ""))[1] in _TICKS
+        if vector == _RCU and in_tick and (task := self._ticked.get(event.cpu)):
+            task.shows_rcu()
 
     def _serve(self, event: Event) -> None:
         self._serving[event.cpu] = event.fields()["vec"]
@@ -206,8 +228,13 @@ class _Reading:
     def _wakeup_new(self, event: Event) -> None:
         told = event.fields()
         self._by_pid.pop(int(told["pid"]), None)
-        self.task(int(told["pid"]), told["comm"]).state = State.ASLEEP
+        task = self.task(int(told["pid"]), told["comm"])
+        task.state = State.ASLEEP
         self._waking(event)
+        parent = self._by_pid.get(event.pid)
+        birth = parent.steps[-1] if parent and parent.steps else None
+        if birth and birth.kind is Kind.POST and birth.value == id(task):
+            task.birth, task.parent = birth, id(parent)
 
     def _waking(self, event: Event) -> None:
         told = event.fields()
@@ -227,13 +254,15 @@ class _Reading:
         poster = self._poster(event, pid)
         if poster:
             self._ends_piece(poster, event.ts)
-            poster.steps.append(Draft(Kind.POST, id(task)))
+            post = Draft(Kind.POST, id(task))
+            poster.steps.append(post)
             self._targets[id(task)] = task
             if not asleep:
                 self._ends_piece(task, event.ts)
                 task.forestalled = True
             awaited = task.timer if asleep and task.timer else None
-            task.steps.append(Draft(Kind.WAIT, max(0, awaited.length_ns) if awaited else 0))
+            post.wait = Draft(Kind.WAIT, max(0, awaited.length_ns) if awaited else 0)
+            task.steps.append(post.wait)
         elif timer := self._timer_of(event, pid, task):
             if asleep:
                 task.steps.append(Draft(Kind.SLEEP, timer.length_ns, timer))
@@ -305,6 +334,7 @@ class _Reading:
                 task.cpu(pin and task.stays),
                 steps_of(task, split(task.steps) if task.loops else task.steps, place),
                 pin and task.stays,
+                task.process,
             )
             for task in kept
         ]
@@ -364,7 +394,7 @@ def build(phase: PhaseEvents, path: Path, *, shared: bool = True, pin: bool = Fa
         raise UserError(
             f"{path}: {phase.workload} has {len(tasks):,} tasks; a clone has {TASKS_MOST:,} at most"
         )
-    sleeps = (Kind.SLEEP, Kind.WAIT, Kind.READ, Kind.WRITE)
+    sleeps = (Kind.SLEEP, Kind.WAIT, Kind.REAP, Kind.READ, Kind.WRITE)
     if not any(step.kind in sleeps or (step.kind is Kind.UNTIL and step.value)
                for task in tasks for step in task.steps):  # fmt: skip
         raise UserError(f"{path}: no task sleeps in {phase.workload}, so no governor decides")

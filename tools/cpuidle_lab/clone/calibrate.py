@@ -18,6 +18,8 @@ _LETTERS = {
     Kind.SLEEP: "S",
     Kind.UNTIL: "S",
     Kind.END: "S",
+    Kind.REAP: "W",
+    Kind.FORK: "P",
     Kind.POST: "P",
     Kind.WAIT: "W",
     Kind.READ: "R",
@@ -25,15 +27,23 @@ _LETTERS = {
     Kind.ON: "E",
     Kind.AFTER: "E",
 }
-PAIRS = tuple(a + b for a in "SPW" for b in "SPW")
+# A fork, and the end of a process, cost the same after each kind.
+_FORK, _EXIT = "SF", "SX"
+PAIRS = (*(a + b for a in "SPW" for b in "SPW"), _FORK, _EXIT)
 
 # By pair of events; by number of a task and pair. Both ns.
 Costs = Mapping[str, float]
+# Recorded lengths of pieces, and those of the clone, ns.
+_Lengths = tuple[list[int], list[int]]
 OwnCosts = Mapping[tuple[int, str], float]
 
-PIECE_NS, _ROUNDS = 30_000, 30
-# Two pieces that were not parted are longer than this.
-_ONE_PIECE_NS = 3 * PIECE_NS // 2
+# Kinds that end no piece.
+_ASIDE = frozenset({Kind.SLACK, Kind.RCU})
+
+PIECE_NS, LONG_PIECE_NS, _ROUNDS = 30_000, 1_000_000, 30
+_LENGTHS_NS = {_FORK: LONG_PIECE_NS, _EXIT: LONG_PIECE_NS}
+# Two pieces that were not parted are longer by this factor.
+_ONE_PIECE = 1.5
 
 # So much work too little is taken from the pieces that follow.
 _OWED_MOST_NS = 3_000
@@ -68,6 +78,11 @@ def probe() -> Program:
         for place, (name, steps) in enumerate(rounds.items())
     ]  # fmt: skip
     tasks[0].steps.append(Step(Kind.END))
+    children = range(len(tasks) + 1, len(tasks) + 1 + _ROUNDS)
+    long = Step(Kind.RUN, LONG_PIECE_NS)
+    forks = [(long, Step(Kind.FORK, child), run, Step(Kind.REAP, child)) for child in children]
+    tasks.append(Task("forks", steps=[Step(Kind.UNTIL), *(one for four in forks for one in four)]))
+    tasks += [Task("exits", steps=[long, Step(Kind.EXIT)], process=True) for _ in children]
     return Program("calibration", "menu", _ROUNDS * 20_000_000, 0, tasks)
 
 
@@ -76,8 +91,11 @@ def _pairs(task: Task) -> Iterator[tuple[int, str]]:
     before = "S"
     for place, step in enumerate(task.steps):
         if step.kind is Kind.RUN:
-            behind = (one.kind for one in task.steps[place + 1 :] if one.kind is not Kind.SLACK)
-            yield place, before + _LETTERS.get(next(behind, Kind.END), "S")
+            behind = (one.kind for one in task.steps[place + 1 :] if one.kind not in _ASIDE)
+            after = next(behind, Kind.END)
+            usual = before + _LETTERS.get(after, "S")
+            alone = {Kind.FORK: _FORK, Kind.EXIT: _EXIT if task.process else usual}
+            yield place, alone.get(after, usual)
         else:
             before = _LETTERS.get(step.kind, before)
 
@@ -99,8 +117,9 @@ def costs_of(played: Program) -> dict[str, float]:
     found: dict[str, list[int]] = defaultdict(list)
     for task in played.tasks:
         for pair, lengths in pieces(task).items():
-            whole = (length for length in lengths if PIECE_NS < length < _ONE_PIECE_NS)
-            found[pair] += [length - PIECE_NS for length in whole]
+            piece = _LENGTHS_NS.get(pair, PIECE_NS)
+            whole = (length for length in lengths if piece < length < _ONE_PIECE * piece)
+            found[pair] += [length - piece for length in whole]
     return {pair: statistics.median(more) for pair, more in found.items() if len(more) >= _ENOUGH}
 
 
@@ -127,17 +146,26 @@ def without(program: Program, costs: Costs, own: OwnCosts | None = None) -> Prog
 def corrected(recorded: Program, played: Program, costs: Costs) -> dict[tuple[int, str], float]:
     """Return costs by which the median pieces of each task get their recorded lengths.
 
+    Tasks of one name make up for few pieces of each.
+
     Args:
         recorded: rebuilt from the recording, with nothing taken out.
         played: rebuilt from the recording of its clone.
         costs: that were taken out of it.
     """
     theirs = {task.name: pieces(task) for task in played.tasks}
-    found: dict[tuple[int, str], float] = {}
+    alone: dict[tuple[int, str], _Lengths] = {}
+    named: dict[tuple[str, str], _Lengths] = defaultdict(lambda: ([], []))
     for number, task in enumerate(recorded.tasks):
         for pair, mine in pieces(task).items():
-            again = theirs.get(f"c{number}", {}).get(pair, [])
+            alone[number, pair] = mine, theirs.get(f"c{number}", {}).get(pair, [])
+            for every, more in zip(named[task.name, pair], alone[number, pair], strict=True):
+                every += more
+    found: dict[tuple[int, str], float] = {}
+    for (number, pair), own in alone.items():
+        for mine, again in (own, named[recorded.tasks[number].name, pair]):
             if min(len(mine), len(again)) >= _ENOUGH:
-                more = statistics.median(again) - statistics.median(mine)
-                found[number, pair] = costs.get(pair, 0.0) + more
+                off = statistics.median(again) - statistics.median(mine)
+                found[number, pair] = costs.get(pair, 0.0) + off
+                break
     return found

@@ -23,6 +23,9 @@ _READ_BEFORE_NS, _FEW, _OFTEN = 12_000, 4, 0.03
 # Share of equal steps between deadlines that makes them a grid.
 _GRID = 0.5
 
+# Ticks with work of RCU after a task ran, and their share, from which on the task queues it.
+_RCU_LEAST, _RCU_MOST = 20, 0.5
+
 # Share of the times that a task came to a CPU, from which on that CPU is its own.
 _STAYS = 0.99
 
@@ -60,13 +63,21 @@ class Timer:
 
 @dataclass(slots=True)
 class Draft:
-    """A step, of which the timer's kind is still open; `at` is the time when a call ended."""
+    """A step, of which the timer's kind is still open.
+
+    Attributes:
+        kind, value, end: as of a step.
+        timer: of a sleep.
+        at: when a call ended.
+        wait: of a post, the wait that it ends.
+    """
 
     kind: Kind
     value: float = 0
     timer: Timer | None = None
     end: int = 0
     at: int = 0
+    wait: "Draft | None" = None
 
 
 @dataclass(eq=False)
@@ -89,6 +100,10 @@ class Recorded:
         due: when the timer of the call was due that woke it, from the phase's beginning.
         slept: it fell asleep in the call.
         loops: it polls ends.
+        process: its parent waits for its end, so it is no thread of another one.
+        birth: the post by which its parent started it.
+        parent: number of that task, by id(); 0: it was there before the phase.
+        ticks: that came after it ran, and at which of them RCU had work.
     """
 
     name: str
@@ -106,11 +121,47 @@ class Recorded:
     due: int = 0
     slept: bool = False
     loops: bool = False
+    process: bool = False
+    birth: Draft | None = None
+    parent: int = 0
+    ticks: list[bool] = field(default_factory=list)
 
     @property
     def of_kernel(self) -> bool:
         """It is a thread of the kernel's."""
         return bool(KERNEL_THREAD.match(self.name))
+
+    def shows_rcu(self) -> None:
+        """Note that RCU has work at the tick after it ran."""
+        if self.ticks and not self.ticks[-1]:
+            self.ticks[-1] = True
+            self.steps.append(Draft(Kind.RCU))
+
+    @property
+    def queues_rcu(self) -> bool:
+        """RCU has work at most ticks after it ran; else the work may be that of other tasks."""
+        return sum(self.ticks) >= max(_RCU_LEAST, _RCU_MOST * len(self.ticks))
+
+    def exits(self, state: str) -> None:
+        """Note its end: a process was forked, and its parent reaps it.
+
+        Args:
+            state: of a process "Z": it stays until its parent has reaped it; of a thread "X".
+        """
+        self.state, self.process = State.GONE, state == "Z"
+        if self.process and self.birth:
+            assert self.birth.wait is not None
+            self.birth.kind = Kind.FORK
+            self.steps.remove(self.birth.wait)
+        told = self.steps[-2] if len(self.steps) > 2 else None
+        if self.process and told and told.kind is Kind.POST and told.value == self.parent:
+            # The exit itself tells its parent.
+            assert told.wait is not None
+            told.wait.kind, told.wait.value = Kind.REAP, id(self)
+            told.kind = Kind.RUN
+            told.value = self.steps[-3].value + self.steps[-1].value
+            self.steps[-3:] = [told]
+        self.steps.append(Draft(Kind.EXIT))
 
     @property
     def stays(self) -> bool:
@@ -158,9 +209,11 @@ def steps_of(task: Recorded, drafts: Sequence[Draft], place: Mapping[int, int]) 
     slack = DEFAULT_SLACK_NS
     for step in drafts:
         wanted = slack
-        if step.kind is Kind.POST:
+        if step.kind is Kind.RCU and not task.queues_rcu:
+            continue
+        if step.kind in (Kind.POST, Kind.FORK, Kind.REAP):
             if int(step.value) in place:
-                found.append(Step(Kind.POST, place[int(step.value)]))
+                found.append(Step(step.kind, place[int(step.value)]))
             continue
         made = Step(step.kind, max(0, round(step.value)), end=step.end)
         if step.timer:

@@ -12,7 +12,9 @@ from cpuidle_lab.clone.events import POLLS, READS, Event
 from cpuidle_lab.clone.program import Kind
 
 _CALLS, _WAITS = frozenset({Kind.READ, Kind.WRITE}), frozenset({Kind.ON, Kind.AFTER})
-_WITHIN = frozenset({Kind.RUN, Kind.POST, Kind.SLEEP, Kind.SLACK, Kind.END})
+_WITHIN = frozenset(
+    {Kind.RUN, Kind.POST, Kind.FORK, Kind.REAP, Kind.RCU, Kind.SLEEP, Kind.SLACK, Kind.END}
+)
 
 _NS_PER_MS = 1_000_000
 

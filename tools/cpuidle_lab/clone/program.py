@@ -37,14 +37,23 @@ class Kind(StrEnum):
     ON = "on"
     AFTER = "after"
     AGAIN = "again"
+    RCU = "rcu"
+    FORK = "fork"
+    REAP = "reap"
+    EXIT = "exit"
 
 
 # Kinds without a number, and those that may do without; those with an end in front of it.
-_BARE, _MAYBE = frozenset({Kind.END, Kind.LANE, Kind.AGAIN}), frozenset({Kind.WAIT})
+_BARE, _MAYBE = (
+    frozenset({Kind.END, Kind.EXIT, Kind.RCU, Kind.LANE, Kind.AGAIN}),
+    frozenset({Kind.WAIT}),
+)
 _ON_ENDS = frozenset({Kind.READ, Kind.WRITE})
 _IN_LANES = frozenset({Kind.ON, Kind.AFTER, Kind.AGAIN})
+_OF_PROCESSES = frozenset({Kind.FORK, Kind.REAP})
+_OF_TASKS = _OF_PROCESSES | {Kind.POST}
 _SLEEPS = frozenset({Kind.SLEEP, Kind.UNTIL})
-EARLY, PINNED = "early", "pinned"
+EARLY, PINNED, PROCESS = "early", "pinned", "process"
 PIPE, TCP = "pipe", "tcp"
 
 
@@ -54,8 +63,8 @@ class Step:
 
     Attributes:
         kind: what the task does.
-        value: ns; of a post the number of a task; of a wait 0: without a timer; of a read or a
-            write bytes; of `on` the number of an end; of `after` ms.
+        value: ns; of a post, a fork or a reap the number of a task; of a wait 0: without a
+            timer; of a read or a write bytes; of `on` the number of an end; of `after` ms.
         early: of a sleep: a post ends it, and stays.
         end: of a read or a write: the number of the end.
     """
@@ -99,6 +108,7 @@ class Task:
         cpu: where it begins; the scheduler may move it.
         steps: in their order.
         pinned: the scheduler may not move it.
+        process: it has memory of its own, which its exit frees.
     """
 
     name: str
@@ -106,6 +116,7 @@ class Task:
     cpu: int = 0
     steps: list[Step] = field(default_factory=list)
     pinned: bool = False
+    process: bool = False
 
 
 @dataclass
@@ -142,8 +153,9 @@ class Program:
             *(joint.line(number) for number, joint in enumerate(self.joints)),
         ]
         for number, task in enumerate(self.tasks):
-            words = [f"task {number} {_word(task.name)} {task.priority} {task.cpu}"]
-            head.append(" ".join([*words, *([PINNED] if task.pinned else [])]))
+            words = f"task {number} {_word(task.name)} {task.priority} {task.cpu}"
+            kinds = {PINNED: task.pinned, PROCESS: task.process}
+            head.append(" ".join([words, *(word for word, holds in kinds.items() if holds)]))
             head += [step.line() for step in task.steps]
         return "\n".join([*head, ""])
 
@@ -226,8 +238,10 @@ def check(program: Program, path: Path) -> None:
     for task in program.tasks:
         _check_lanes(task, path)
         for step in task.steps:
-            if step.kind is Kind.POST and step.value >= count:
-                raise UserError(f"{path}: {task.name} posts to task {step.value}, which is none")
+            if step.kind in _OF_TASKS and step.value >= count:
+                raise UserError(f"{path}: '{step.line()}' of {task.name} names no task")
+            if step.kind in _OF_PROCESSES and not program.tasks[step.value].process:
+                raise UserError(f"{path}: '{step.line()}' of {task.name} names no process")
             end = step.end if step.kind in _ON_ENDS else step.value if step.kind is Kind.ON else 0
             if end and end >= 2 * len(program.joints):
                 raise UserError(f"{path}: {task.name} uses end {end}, which is none")
@@ -265,12 +279,12 @@ def _time(text: str) -> int:
 
 
 def _task(words: Sequence[str], expected: int) -> Task:
-    pinned = words[5:] == [PINNED]
-    if len(words) != 5 + pinned:
-        raise ValueError(f"a task is 'task NUMBER NAME PRIORITY CPU [{PINNED}]'")
+    if len(words) < 5 or words[5:] not in ([], [PINNED], [PROCESS], [PINNED, PROCESS]):
+        raise ValueError(f"a task is 'task NUMBER NAME PRIORITY CPU [{PINNED}] [{PROCESS}]'")
     if _time(words[1]) != expected:
         raise ValueError(f"task {words[1]} stands in the place of task {expected}")
-    return Task(words[2], _time(words[3]), _time(words[4]), pinned=pinned)
+    return Task(words[2], _time(words[3]), _time(words[4]),
+                pinned=PINNED in words[5:], process=PROCESS in words[5:])  # fmt: skip
 
 
 def _joint(words: Sequence[str], expected: int) -> Joint:

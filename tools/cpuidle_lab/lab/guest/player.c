@@ -21,6 +21,7 @@
 #include <netinet/tcp.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -28,10 +29,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/fsuid.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -48,23 +51,25 @@
 #define REALTIME_BELOW	100
 #define BLANKS		"\n "
 #define PINNED		"pinned"
+#define PROCESS		"process"
 #define MARKER		"/sys/kernel/tracing/trace_marker"
 /* A phase that takes so many times the recorded one is stuck. */
 #define PATIENCE	4
 /* All threads have started and sleep so long before the beginning. */
 #define READY_NS	10000000ULL
 #define START_NS	50000000ULL
+#define FORK_NS		1000000ULL
 /* The beginning is marked so long before it, lest the mark delays the tasks. */
 #define MARK_NS		100000ULL
 
 enum kind {
 	RUN, POST, WAIT, SLEEP, UNTIL, SLACK, END, READ, WRITE, LANE, ON, AFTER,
-	AGAIN, KINDS
+	AGAIN, RCU, FORK, REAP, EXIT, KINDS
 };
 
 static const char *const words[KINDS] = {
 	"run", "post", "wait", "sleep", "until", "slack", "end", "read", "write",
-	"lane", "on", "after", "again",
+	"lane", "on", "after", "again", "rcu", "fork", "reap", "exit",
 };
 
 /**
@@ -106,6 +111,9 @@ struct lane {
  * @priority: the kernel's, real-time below REALTIME_BELOW
  * @cpu: where it begins
  * @pinned: where it stays
+ * @process: it has memory of its own, which its exit frees
+ * @forked: another task starts it
+ * @pid: of a process that was started
  */
 struct task {
 	atomic_int posts;
@@ -115,13 +123,26 @@ struct task {
 	long priority;
 	long cpu;
 	bool pinned;
+	bool process;
+	bool forked;
+	_Atomic pid_t pid;
 } __attribute__((aligned(64)));
 
-static struct task tasks[TASKS_MAX];
+/**
+ * struct shared - what all processes share
+ * @ended: the workload has ended. A futex.
+ * @tasks: all of them
+ */
+struct shared {
+	atomic_int ended;
+	struct task tasks[TASKS_MAX];
+};
+
+static struct shared *shared;
+static struct task *tasks;
 static unsigned long task_count;
 static uint64_t length_ns, start_ns, begin_ns;
 static cpu_set_t all_cpus;
-static atomic_int ended;
 /* Files of the ends: of joint n those of numbers 2 n and 2 n + 1. */
 static int ends[2 * JOINTS_MAX];
 static unsigned long joint_count;
@@ -162,14 +183,14 @@ static bool futex_wait(atomic_int *word, int value, uint64_t end_ns)
 {
 	const struct timespec end = time_of(end_ns);
 
-	return !syscall(SYS_futex, word, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, value,
+	return !syscall(SYS_futex, word, FUTEX_WAIT_BITSET, value,
 			end_ns ? &end : NULL, NULL, FUTEX_BITSET_MATCH_ANY) ||
 	       errno != ETIMEDOUT;
 }
 
 static void futex_wake(atomic_int *word)
 {
-	syscall(SYS_futex, word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 1, NULL, NULL, 0);
+	syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
 static void post(struct task *task)
@@ -244,8 +265,48 @@ static void mark(const char *text)
 static void finish(void)
 {
 	mark("phase end");
-	atomic_store(&ended, 1);
-	futex_wake(&ended);
+	atomic_store(&shared->ended, 1);
+	futex_wake(&shared->ended);
+}
+
+static void play_steps(struct task *me);
+
+static void name(const struct task *me)
+{
+	char name[24];
+
+	snprintf(name, sizeof(name), "c%ld", (long)(me - tasks));
+	prctl(PR_SET_NAME, name);
+}
+
+static void start_process(struct task *task)
+{
+	pid_t child = fork();
+
+	if (child < 0)
+		die("cannot make a process");
+	if (child) {
+		task->pid = child;
+		return;
+	}
+	name(task);
+	play_steps(task);
+	_exit(0);
+}
+
+/* The exits of other children woke no task, as their parent did not sleep. */
+static void reap_others(void)
+{
+	while (waitpid(-1, NULL, WNOHANG | __WNOTHREAD) > 0)
+		;
+}
+
+static void reap(struct task *task)
+{
+	while (waitpid(task->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	task->pid = 0;
+	reap_others();
 }
 
 static void do_step(struct task *me, const struct step *step)
@@ -282,10 +343,21 @@ static void do_step(struct task *me, const struct step *step)
 	case WRITE:
 		transfer(step);
 		break;
+	case RCU:
+		/* The kernel drops a copy of the credentials by RCU. */
+		setfsuid(getuid());
+		break;
+	case FORK:
+		start_process(&tasks[step->value]);
+		break;
+	case REAP:
+		reap(&tasks[step->value]);
+		break;
 	case LANE:
 	case ON:
 	case AFTER:
 	case AGAIN:
+	case EXIT:
 	case KINDS:
 		break;
 	}
@@ -296,11 +368,9 @@ static void prepare(struct task *me)
 	struct sched_param realtime = {
 		.sched_priority = (int)(REALTIME_BELOW - 1 - me->priority),
 	};
-	char name[24];
 	cpu_set_t one;
 
-	snprintf(name, sizeof(name), "c%ld", (long)(me - tasks));
-	prctl(PR_SET_NAME, name);
+	name(me);
 	CPU_ZERO(&one);
 	CPU_SET((size_t)me->cpu, &one);
 	/* A machine with fewer CPUs takes the task anywhere. */
@@ -408,20 +478,29 @@ static void play_lanes(struct task *me, size_t first)
 	}
 }
 
-static void *play(void *argument)
+static void play_steps(struct task *me)
 {
-	struct task *me = argument;
 	size_t i;
 
-	prepare(me);
+	if (!me->forked)
+		prepare(me);
 	for (i = 0; i < me->count; i++) {
+		if (me->steps[i].kind == EXIT) {
+			reap_others();
+			return;
+		}
 		if (me->steps[i].kind == LANE)
 			play_lanes(me, i);
 		do_step(me, &me->steps[i]);
 	}
-	/* The exit of a thread wakes others; a recorded one has its own posts. */
+	/* No other thread ends: its exit was not recorded. */
 	for (;;)
 		pause();
+}
+
+static void *play(void *argument)
+{
+	play_steps(argument);
 	return NULL;
 }
 
@@ -441,8 +520,11 @@ static void add_step(struct task *task, char *line)
 	}
 	step.value = value ? strtoull(value, NULL, 10) : 0;
 	step.early = strtok(NULL, BLANKS);
-	if (step.kind == POST && step.value >= TASKS_MAX)
-		die("a post to no task");
+	if ((step.kind == POST || step.kind == FORK || step.kind == REAP) &&
+	    step.value >= TASKS_MAX)
+		die("a step names no task");
+	if (step.kind == FORK)
+		tasks[step.value].forked = true;
 	if (task->count == task->room) {
 		task->room = task->room ? 2 * task->room : 64;
 		task->steps = realloc(task->steps, task->room * sizeof(*task->steps));
@@ -516,7 +598,8 @@ static void load(const char *path)
 		    (!task_count && add_joint(line)))
 			continue;
 		if (sscanf(line, "task %*u %*s %ld %ld", &task->priority, &task->cpu) == 2) {
-			task->pinned = strstr(line, " " PINNED "\n");
+			task->pinned = strstr(line, " " PINNED);
+			task->process = strstr(line, " " PROCESS);
 			if (++task_count == TASKS_MAX)
 				die("too many tasks");
 		} else if (task_count) {
@@ -526,17 +609,30 @@ static void load(const char *path)
 	fclose(file);
 }
 
-static void start_threads(void)
+static void start_tasks(void)
 {
 	pthread_attr_t small;
 	pthread_t thread;
 	unsigned long i;
 
+	for (i = 0; i < task_count; i++)
+		if (tasks[i].process && !tasks[i].forked)
+			start_process(&tasks[i]);
+
 	pthread_attr_init(&small);
 	pthread_attr_setstacksize(&small, STACK_BYTES);
 	for (i = 0; i < task_count; i++)
-		if (pthread_create(&thread, &small, play, &tasks[i]))
+		if (!tasks[i].process && pthread_create(&thread, &small, play, &tasks[i]))
 			die("cannot make a thread");
+}
+
+static void end_processes(void)
+{
+	unsigned long i;
+
+	for (i = 0; i < task_count; i++)
+		if (tasks[i].pid)
+			kill(tasks[i].pid, SIGKILL);
 }
 
 int main(int argc, char **argv)
@@ -545,19 +641,27 @@ int main(int argc, char **argv)
 
 	if (argc != 4)
 		die("usage: player FILE SHIFT_NS MARK");
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+		      -1, 0);
+	if (shared == MAP_FAILED)
+		die("no memory");
+	tasks = shared->tasks;
 	load(argv[1]);
 	sched_getaffinity(0, sizeof(all_cpus), &all_cpus);
 	mlockall(MCL_CURRENT | MCL_FUTURE);
-	soonest_ns = now_ns() + START_NS;
+	soonest_ns = now_ns() + START_NS + task_count * FORK_NS;
 	begin_ns = soonest_ns - soonest_ns % TICK_NS + TICK_NS + start_ns % TICK_NS +
 		   strtoull(argv[2], NULL, 10);
 	last_ns = begin_ns + PATIENCE * length_ns;
-	start_threads();
+	/* The child of a task that has ended is left to this one, and wakes no other. */
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	start_tasks();
 	sleep_ns(TIMER_ABSTIME, begin_ns - MARK_NS);
 	mark(argv[3]);
-	while (!atomic_load(&ended) && now_ns() < last_ns)
-		futex_wait(&ended, 0, last_ns);
-	if (!atomic_load(&ended))
+	while (!atomic_load(&shared->ended) && now_ns() < last_ns)
+		futex_wait(&shared->ended, 0, last_ns);
+	end_processes();
+	if (!atomic_load(&shared->ended))
 		die("the clone is stuck: a task waits for what never comes");
 	return 0;
 }
