@@ -13,12 +13,15 @@ import numpy as np
 from cpuidle_lab.crossval.moved import moved, shares
 from cpuidle_lab.crossval.pairs import LEAST_INTERVALS, Figures
 from cpuidle_lab.crossval.parts import Part
+from cpuidle_lab.replay import recorded
+from cpuidle_lab.replay.engine import Outcome
 
 # Limits of a clone under a governor whose recording there is: docs/clone.md has their origin.
 REGRET_MOST, MOVED_MOST = 5.0, 20.0
 ENERGY_MOST, LENGTH_MOST = 0.05, 0.03
 # Standard errors within which the mean of a perfect clone is in 95 % of cases, if they are known.
 ERRORS_MOST = 2.0
+_P99 = 0.99
 # Share of the idle time that the lab may oversleep (docs/lab.md).
 OVERSLEPT_MOST = 0.001
 
@@ -58,6 +61,15 @@ class Told:
         """Exit latency of each recording's 99th percentile."""
         return [one.p99_us for one in self.figures]
 
+    @cached_property
+    def p99_ranges_us(self) -> list[tuple[float, float]]:
+        """Least and greatest exit latency that may be each recording's 99th percentile.
+
+        Of n wake-ups the share beyond a percentile is known by the standard error of a binomial
+        distribution, sqrt(p (1 - p) / n).
+        """
+        return [_range_us(recorded.outcome(part), _P99) for part in self.parts]
+
     @property
     def overslept(self) -> float:
         """Share of the idle time in overslept intervals."""
@@ -78,6 +90,13 @@ class Told:
     def spread(self) -> float:
         """Standard deviation of the regret, points; 0 of one recording."""
         return _spread(self.regrets)
+
+
+def _range_us(outcome: Outcome, share: float) -> tuple[float, float]:
+    count = sum(outcome.latency_ns.values()) or 1
+    off = ERRORS_MOST * math.sqrt(share * (1 - share) / count)
+    low, high = (outcome.latency_us(one) or 0.0 for one in (share - off, min(1.0, share + off)))
+    return low, high
 
 
 def _spread(values: Sequence[float]) -> float:
@@ -168,10 +187,16 @@ class Check:
         for value, most, text in gates:
             if value > most:
                 yield f"under {self.regime} {text.format(value)} (limit {_shown(most)})"
-        real, clone = self.real.p99s_us, self.clone.p99s_us
-        if max(clone) > max(real) or max(clone) < min(real):
-            yield (f"under {self.regime} its p99 wake-up comes from a state of {max(clone):g} us "
-                   f"in place of {max(real):g} us")  # fmt: skip
+        low, high = (
+            each(one)
+            for each, one in zip(
+                (min, max), zip(*self.real.p99_ranges_us, strict=True), strict=True
+            )
+        )
+        if any(least > high or most < low for least, most in self.clone.p99_ranges_us):
+            real, clone = (max(one.p99s_us) for one in (self.real, self.clone))
+            yield (f"under {self.regime} its p99 wake-up comes from a state of {clone:g} us "
+                   f"in place of {real:g} us")  # fmt: skip
         if self.clone.least_judged < LEAST_INTERVALS:
             yield f"under {self.regime} it has fewer than {LEAST_INTERVALS} intervals"
 
