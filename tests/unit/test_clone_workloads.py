@@ -30,7 +30,7 @@ def regrets(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[float, float]]:
     """Return the regrets of clones by workload; the clone of another one is stuck."""
     found: dict[str, tuple[float, float]] = {}
 
-    def judged(workload: str, _place: Place, **_: Any) -> Iterator[run.Line]:
+    def judged(workload: str, _place: Place, *_: Any, **__: Any) -> Iterator[run.Line]:
         if workload not in found:
             raise UserError("the clone is stuck")
         return lines(workload, found[workload])

@@ -141,6 +141,11 @@ class Program:
     left_out: list[str] = field(default_factory=list)
     joints: list[Joint] = field(default_factory=list)
 
+    @property
+    def steps(self) -> int:
+        """Number of steps of all tasks."""
+        return sum(len(task.steps) for task in self.tasks)
+
     def text(self) -> str:
         """Return it as text."""
         head = [

@@ -22,7 +22,8 @@ from cpuidle_lab.recording.columns import opened
 SHIFTS_NS = (0, 1_300_000, 2_600_000)
 
 _MACHINE, _TURN_US, _LIMIT_S = "skx", 10, 1800
-_TRACE_MIB, _REST_MIB = 512, 1024
+# Least room for events, room for all else, and for the events of a step.
+_TRACE_MIB, _REST_MIB, _STEP_BYTES = 512, 1024, 320
 # Files of the clones in the guest begin so.
 _FILE = "clone"
 
@@ -92,14 +93,17 @@ class Place:
             UserError: the machine is unknown, or has no virtual time.
         """
         calls = events.CALL_EVENTS if any(clone.joints for clone in clones) else ()
+        steps = {f"/lab/{_file(n)}": clone.steps for n, clone in enumerate(clones)}
+        room = self.cpus * _STEP_BYTES * sum(steps[one.command] for one in plans)
+        trace_mib = max(_TRACE_MIB, room >> 20)
         recorded = (OUR_EVENTS, *events.CLONE_EVENTS, *calls)
         return LabRun(
-            Session(self.machine, plans, recorded, trace_mib=_TRACE_MIB).script(),
+            Session(self.machine, plans, recorded, trace_mib=trace_mib).script(),
             kernel=self.kernel,
             cpus=self.cpus,
             seed=self.seed,
             files=play.files({_file(number): clone for number, clone in enumerate(clones)}),
-            memory_mib=_TRACE_MIB + _REST_MIB,
+            memory_mib=trace_mib + _REST_MIB,
             real_time=False,
             time_limit_s=_LIMIT_S,
             turn_us=self.turn_us,
@@ -156,7 +160,10 @@ def corrected(programs: Mapping[Regime, Program], place: Place) -> dict[Regime, 
 
 
 def played(
-    clones: Sequence[Program], regimes: Sequence[Regime], place: Place
+    clones: Sequence[Program],
+    regimes: Sequence[Regime],
+    place: Place,
+    kept: Path | None = None,
 ) -> list[dict[str, list[Part]]]:
     """Return the recordings of each clone, by label of the regime; one for each shift.
 
@@ -164,6 +171,7 @@ def played(
         clones: what is played, all in one boot.
         regimes: under which each is played.
         place: where.
+        kept: file that gets the recording.
 
     Raises:
         UserError: the boot fails.
@@ -177,11 +185,21 @@ def played(
     with scratch() as folder:
         names = ", ".join(regime.governor for regime in regimes)
         trace = _record(place, plans, clones, folder, f"Playing the clone under {names}")
-        with opened(trace) as recording:
-            every = parts(recording, trace)
-    found: list[dict[str, list[Part]]] = [{} for _ in clones]
+        found = by_clone(trace)
+        if kept:
+            trace.replace(kept)
+    return found
+
+
+def by_clone(trace: Path) -> list[dict[str, list[Part]]]:
+    """Return the phases of a recording that played() kept, as it returns them."""
+    with opened(trace) as recording:
+        every = parts(recording, trace)
+    found: list[dict[str, list[Part]]] = []
     for part in every:
-        found[int(part.workload.partition("-")[0])].setdefault(part.regime, []).append(part)
+        number = int(part.workload.partition("-")[0])
+        found += [{} for _ in range(len(found), number + 1)]
+        found[number].setdefault(part.regime, []).append(part)
     return found
 
 
