@@ -4,13 +4,14 @@
 import argparse
 import json
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from pathlib import Path
-from statistics import fmean
 from typing import TYPE_CHECKING
 
 from cpuidle_lab.base.errors import FAILURE, USAGE, UserError, printable
 
 if TYPE_CHECKING:
+    from cpuidle_lab.clone.believe import Belief
     from cpuidle_lab.clone.events import PhaseEvents
     from cpuidle_lab.clone.judge import Verdict
     from cpuidle_lab.clone.program import Program
@@ -139,7 +140,7 @@ def _compare(
     notes: Sequence[str],
 ) -> int:
     """Play the clone, and show what came of it; return the exit code."""
-    from cpuidle_lab.clone import judge, session
+    from cpuidle_lab.clone import believe, judge, session
 
     phase, program = source
     real = _real(args, program.name)
@@ -155,16 +156,17 @@ def _compare(
     clones = session.corrected({recorders[own]: program}, place)
     (played,) = session.played([*clones.values()], list(every), place)
     found = judge.verdict(own, real, played, whole=not notes)
+    others = [label for label in found.clones if label not in real]
+    beliefs = believe.believed(own, real, found, others)
     if args.json:
-        print(json.dumps(_as_json(found, real, notes), indent=2))
+        print(json.dumps(_as_json(found, beliefs, notes), indent=2))
     else:
-        _show(found, real, [*notes, *(f"left out: {sentence}" for sentence in program.left_out)])
-    return FAILURE if found.why else 0
+        left = [*notes, *(f"left out: {sentence}" for sentence in program.left_out)]
+        _show(found, beliefs, left)
+    return FAILURE if any(one.withheld for one in beliefs.values()) else 0
 
 
-def _as_json(
-    found: "Verdict", real: Mapping[str, Sequence["Part"]], notes: Sequence[str]
-) -> object:
+def _as_json(found: "Verdict", beliefs: Mapping[str, "Belief"], notes: Sequence[str]) -> object:
     return {
         "why": found.why,
         "notes": list(notes),
@@ -174,15 +176,26 @@ def _as_json(
              "spread": one.clone.spread, "moved": one.moved, "chance": one.chance}
             for one in found.checks
         ],
-        "figures": {} if found.why else {
-            label: {"regret": told.regret, "uncertainty": found.uncertainty(label),
-                    "power_mw": fmean(told.powers_mw), "p99_us": max(told.p99s_us)}
-            for label, told in found.clones.items() if label not in real
+        "figures": {
+            label: {"by": one.by, "regret": one.regret, "uncertainty": one.off,
+                    "power_mw": one.power_mw, "p99_us": one.p99_us}
+            for label, one in beliefs.items() if not one.withheld
+        },
+        "withheld": {
+            label: one.off for label, one in beliefs.items() if one.withheld and isfinite(one.off)
         },
     }  # fmt: skip
 
 
-def _show(found: "Verdict", real: Mapping[str, Sequence["Part"]], notes: Sequence[str]) -> None:
+def _reason(belief: "Belief") -> str:
+    from cpuidle_lab.clone.believe import OFF_MOST
+
+    if not isfinite(belief.off):
+        return "no second governor shows how far one may be off"
+    return f"one may be {belief.off:.1f} points off by {belief.by}, more than {OFF_MOST:g}"
+
+
+def _show(found: "Verdict", beliefs: Mapping[str, "Belief"], notes: Sequence[str]) -> None:
     """Print the checks, then the figures or why there are none."""
     from cpuidle_lab.view.terminal import console, grid
 
@@ -198,15 +211,18 @@ def _show(found: "Verdict", real: Mapping[str, Sequence["Part"]], notes: Sequenc
              ("by chance", True)]  # fmt: skip
     out.print(grid(out, "The clone beside its recordings", heads, checks))
     if found.why:
-        print(f"No figures: {found.why}.")
-    else:
-        rows = [
-            [label, f"{told.regret:.1f}", f"{found.uncertainty(label):.1f}",
-             f"{fmean(told.powers_mw):.0f}", f"{max(told.p99s_us):g}"]
-            for label, told in found.clones.items() if label not in real
-        ]  # fmt: skip
-        heads = [("governor", False), ("regret %", True), ("+-", True), ("idle power mW", True),
-                 ("p99 us", True)]  # fmt: skip
+        print(f"No figure by the clone: {found.why}.")
+    rows = [
+        [label, one.by, f"{one.regret:.1f}", f"{one.off:.1f}", f"{one.power_mw:.0f}",
+         f"{one.p99_us:g}"]
+        for label, one in beliefs.items() if not one.withheld
+    ]  # fmt: skip
+    if rows:
+        heads = [("governor", False), ("by", False), ("regret %", True), ("+-", True),
+                 ("idle power mW", True), ("p99 us", True)]  # fmt: skip
         out.print(grid(out, "Governors that did not record", heads, rows))
+    for label, one in beliefs.items():
+        if one.withheld:
+            print(f"No figure of {label}: {_reason(one)}.")
     for note in notes:
         print(f"note: {note}")

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Which of replay and clone is believed, and how far off it may be."""
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from cpuidle_lab.clone import believe, judge
+from cpuidle_lab.commands import clone as command
+from tests.unit.test_clone import check, told
+
+# Regrets by governor: as recorded, and as replay of the other's recording predicts them.
+FACTS = {"teo_ng": 50.0, "menu_ng": 30.0}
+
+
+def figures(regret: float) -> Any:
+    """Return figures of a regret."""
+    return SimpleNamespace(regret=regret, power_mw=100.0, p99_us=5.0)
+
+
+def beliefs(
+    monkeypatch: pytest.MonkeyPatch, off: float, clone: float, *, only: Sequence[str] = tuple(FACTS)
+) -> believe.Belief:
+    """Return the belief in wteo, where replay errs by `off`, and the clone by `clone`."""
+
+    def replayed(parts: Sequence[Any], other: Any) -> list[Any]:
+        return [figures(FACTS.get(other, 20.0) + off) for _ in parts]
+
+    monkeypatch.setattr(believe, "_replayed", replayed)
+    monkeypatch.setattr(believe, "Told", lambda parts: told([FACTS[parts[0]]] * 2))
+    real = {label: [label] * 2 for label in only}
+    checks = [check(label, told([50.0 + clone])) for label in only]
+    wteo = told([21.0], spread=0.5, parts=["wteo"], figures=[figures(21.0)])
+    found = judge.Verdict(checks, {"wteo": wteo})
+    return believe.believed("teo_ng", real, found, ["wteo"])["wteo"]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("off", "clone", "by", "may"),
+    [(1.0, 3.0, "replay", 1.0), (6.0, 3.0, "clone", 3.5), (6.0, 7.0, "replay", 6.0)],
+)
+def test_the_way_is_taken_that_may_be_off_by_less(
+    monkeypatch: pytest.MonkeyPatch, off: float, clone: float, by: str, may: float
+) -> None:
+    found = beliefs(monkeypatch, off, clone)
+    assert found.by == by
+    assert found.off == pytest.approx(may)
+    assert found.regret == pytest.approx(20.0 + off if by == "replay" else 21.0)
+    assert not found.withheld
+
+
+def test_a_figure_that_may_be_far_off_is_withheld_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = beliefs(monkeypatch, 30.0, 30.0)
+    assert found.withheld
+    assert command._reason(found) == "one may be 30.0 points off by replay, more than 10"
+    alone = beliefs(monkeypatch, 0.0, 0.0, only=["teo_ng"])
+    assert alone.withheld
+    assert "no second governor" in command._reason(alone)
