@@ -54,9 +54,10 @@ test-slice:	## the long tests whose turn it is, 7 minutes at most; writes tests/
 	@tools/setup.sh
 	@$(PYTEST) --slice --record $(PYTEST_ARGS)
 
-crossval:	## what replay predicts beside what the kernel then does, every workload, five seeds
+crossval:	## what replay and clones predict beside what the kernel then does, every workload
 	@tools/setup.sh
-	@CPUIDLE_LAB_ALL_CPUS=1 $(LAB) crossval --record $(CROSSVAL_ARGS)
+	@export CPUIDLE_LAB_ALL_CPUS=1; $(LAB) crossval --record $(CROSSVAL_ARGS); missed=$$?; \
+	$(LAB) experiment clone --all && exit $$missed
 
 proof-%:	## one of the proofs and campaigns of docs/proofs.md; storm: STORM_ARGS=--help
 	@tools/setup.sh

@@ -16,7 +16,8 @@ from pathlib import Path
 
 from cpuidle_lab.base.errors import FAILURE, USAGE, UserError
 from cpuidle_lab.base.files import headed, make_folder, marked, scratch, write_whole
-from cpuidle_lab.clone import build, events, judge, session
+from cpuidle_lab.clone import believe, build, events, judge, session
+from cpuidle_lab.clone.believe import Belief
 from cpuidle_lab.clone.session import Place, Regime
 from cpuidle_lab.crossval import own, plan
 from cpuidle_lab.crossval.parts import Part, parts
@@ -36,7 +37,8 @@ EXAMPLES = {
     "--only two-regimes": "the program of experiment two-regimes",
     "--only nginx-wrk --no-calls": "without pipes and sockets",
     "--all": "every workload and governor of crossval",
-    "--all --only redis": "",
+    "--all --only redis -o redis": "",
+    "--all --only redis --judge redis": "the same recordings by other limits",
     "--only redis -o redis": "keep recording, clones and a picture",
     "--costs": "instructions and bytes of the events of calls",
 }
@@ -63,7 +65,12 @@ PASS_LEAST = 18
 LEAST_SHOWN = 0.1
 
 # Of a clone under a governor that did not make its recording, points.
-CROSS_POINTS = 2.0
+CROSS_POINTS, NEAR_POINTS = 2.0, 5.0
+# Of figures of governors that did not record: shares that hold their uncertainty, have a figure,
+# and have the right sign; and the mean uncertainty, half of replay's error in docs/measured.
+HELD_LEAST, SAID_LEAST, RIGHT_LEAST, WIDTH_MOST = 0.95, 0.75, 0.98, 5.35 / 2
+# Workloads that timers wake; none of their figures may be withheld.
+TIMERS = ("cyclictest", "stress-timer", "idle")
 
 _TRACE_MIB, _REST_MIB, _LIMIT_S = 2048, 1024, 1800
 
@@ -77,19 +84,21 @@ class Line:
         source: governor whose recording was rebuilt.
         check: the clone beside the recordings.
         replayed: regret by replay of that recording, %.
-        known: the recordings under the governor check the clone; else they are predicted.
+        belief: of a governor whose recordings do not check the clone.
+        own_regret: of the workload under the source, %.
     """
 
     workload: str
     source: str
     check: judge.Check
     replayed: float
-    known: bool = True
+    belief: Belief | None = None
+    own_regret: float = 0.0
 
     @property
     def faults(self) -> list[str]:
         """Limits that it misses: those of the gates, and of another governor's regret."""
-        found = list(self.check.faults()) if self.known else []
+        found = [] if self.belief else list(self.check.faults())
         if (
             self.crossed
             and not found
@@ -102,6 +111,21 @@ class Line:
     def crossed(self) -> bool:
         """The clone is of another governor's recording."""
         return self.check.regime != self.source
+
+    @property
+    def said(self) -> Belief | None:
+        """What is said of a governor that did not record; None if nothing is."""
+        return None if self.belief is None or self.belief.withheld else self.belief
+
+    @property
+    def said_error(self) -> float:
+        """That regret less that of the workload, points."""
+        return self.said.regret - self.check.real.regret if self.said else 0.0
+
+    @property
+    def apart(self) -> float:
+        """Regret of the workload less that under the recording's governor, points."""
+        return self.check.real.regret - self.own_regret
 
     @property
     def replay_error(self) -> float:
@@ -133,13 +157,18 @@ class Line:
         return [
             self.workload, self.source, one.regime, one.real.regret, one.real.spread,
             self.replayed, one.clone.regret, one.clone.spread, one.moved, one.chance,
-            "missed" if self.faults else "held",
+            "missed" if self.faults else "held", *self._belief(),
         ]  # fmt: skip
+
+    def _belief(self) -> tuple[str, float | None]:
+        if self.belief is None:
+            return "", None
+        return "withheld" if self.belief.withheld else self.belief.by, self.belief.off
 
 
 _HEADS = (
     "workload", "clone of", "under", "regret %", "spread", "by replay", "of the clone", "spread",
-    "moved %", "by chance %", "limits",
+    "moved %", "by chance %", "limits", "figure by", "+-",
 )  # fmt: skip
 
 
@@ -232,11 +261,16 @@ def rows(
         played: those of the clone of each of GOVERNORS.
     """
     for source, one in zip(GOVERNORS, played, strict=True):
+        known = {label: real[label] for label in GOVERNORS}
+        beliefs = believe.believed(
+            source, known, judge.verdict(source, known, one), [*real.keys() - known]
+        )
         for check in judge.verdict(source, real, one).checks:
             outcome = own.play(real[source][0], real[check.regime][0],
                                restore=check.regime == source)  # fmt: skip
-            known = check.regime in GOVERNORS
-            yield Line(workload, source, check, outcome.regret or 0.0, known)
+            belief = beliefs.get(check.regime)
+            own_regret = judge.Told(real[source]).regret
+            yield Line(workload, source, check, outcome.regret or 0.0, belief, own_regret)
 
 
 def not_refused(workload: str, place: Place) -> list[str]:
@@ -282,13 +316,20 @@ def _place(workload: str, args: argparse.Namespace) -> Place:
     return Place(EVERY[workload][0], args.kernel, seed=args.seed, turn_us=turn_us)
 
 
+def _rows(workload: str, args: argparse.Namespace) -> Iterator[Line]:
+    if args.judge:
+        trace, played = args.judge / workload / TRACE, args.judge / f"{workload}.{PLAYED}"
+        return rows(workload, by_regime(trace), session.by_clone(played))
+    regimes = PREDICTED if args.all else CHECKED
+    return judged(workload, _place(workload, args), regimes, calls=args.calls,
+                  output=args.output)  # fmt: skip
+
+
 def _lines(workload: str, args: argparse.Namespace, missed: list[str]) -> list[Line]:
     """Return the rows of a workload; what ends one early is added to what was missed."""
     found: list[Line] = []
     try:
-        regimes = PREDICTED if args.all else CHECKED
-        for line in judged(workload, _place(workload, args), regimes, calls=args.calls,
-                           output=args.output):  # fmt: skip
+        for line in _rows(workload, args):
             found.append(line)
             print(line.text(), flush=True)
             for sentence in line.sentences():
@@ -319,8 +360,8 @@ def every(args: argparse.Namespace) -> list[str]:
         print(f"refused: {sentence}")
     passed = [name for name, found in lines.items()
               if found
-              and not any([*line.check.faults()] for line in found if line.known)]  # fmt: skip
-    print(f"{len(passed)} of {len(EVERY)} workloads pass the gates: {', '.join(passed)}")
+              and not any([*line.check.faults()] for line in found if not line.belief)]  # fmt: skip
+    print(f"{len(passed)} of {len(names)} workloads pass the gates: {', '.join(passed)}")
     crossed = [line for name in passed for line in lines[name] if line.crossed]
     if crossed:
         clone, replay = (
@@ -328,9 +369,40 @@ def every(args: argparse.Namespace) -> list[str]:
             for errors in zip(*((line.check.error, line.replay_error) for line in crossed),
                               strict=True)
         )  # fmt: skip
-        print(f"of these the mean cross error is {clone:.2f} points, that of replay {replay:.2f}")
+        near = sum(abs(line.check.error) <= NEAR_POINTS for line in crossed)
+        print(f"of these the mean cross error is {clone:.2f} points, that of replay {replay:.2f}; "
+              f"{near} of {len(crossed)} clones are within {NEAR_POINTS:g} points")  # fmt: skip
     few = f"fewer than {PASS_LEAST} of {len(EVERY)} workloads pass the gates"
-    return [few] if len(passed) < PASS_LEAST else []
+    return [*([few] if len(passed) < PASS_LEAST else []), *uncertain(rows)]
+
+
+def uncertain(rows: Sequence[Line]) -> list[str]:
+    """Print how good figures of governors are that did not record; return what is missed."""
+    asked = [line for line in rows if line.belief]
+    said = [line for line in asked if line.said]
+    if not said:
+        return []
+    held = sum(abs(line.said_error) <= line.said.off for line in said if line.said)
+    width = statistics.fmean(line.said.off for line in said if line.said)
+    apart = [line for line in said if abs(line.apart) > CROSS_POINTS]
+    right = sum((line.apart + line.said_error) * line.apart > 0 for line in apart)
+    error, usual = (
+        statistics.fmean(map(abs, errors))
+        for errors in zip(*((line.said_error, line.replay_error) for line in said), strict=True)
+    )
+    timers = {line.workload for line in asked if not line.said and line.workload.startswith(TIMERS)}
+    print(f"of {len(asked)} figures of other governors {len(asked) - len(said)} are withheld; "
+          f"{held} of {len(said)} hold their uncertainty, which is {width:.2f} points on average; "
+          f"the mean error is {error:.2f} points, by replay alone {usual:.2f}; the sign is right "
+          f"in {right} of {len(apart)} differences beyond {CROSS_POINTS:g} points")  # fmt: skip
+    limits = (
+        (held >= HELD_LEAST * len(said), f"fewer than {HELD_LEAST:.0%} hold their uncertainty"),
+        (width <= WIDTH_MOST, f"the mean uncertainty is above {WIDTH_MOST:g} points"),
+        (len(said) >= SAID_LEAST * len(asked), f"fewer than {SAID_LEAST:.0%} have a figure"),
+        (right >= RIGHT_LEAST * len(apart), f"the sign is right in fewer than {RIGHT_LEAST:.0%}"),
+        (not timers, f"of workloads by timers figures are withheld: {', '.join(sorted(timers))}"),
+    )
+    return [sentence for holds, sentence in limits if not holds]
 
 
 def plot(lines: Sequence[Line]) -> plots.Plot:
@@ -402,6 +474,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
                         help=f"of {', '.join([*EVERY, REGIMES])}")  # fmt: skip
     parser.add_argument("--all", action="store_true",
                         help="every workload of the lab, and how many pass")  # fmt: skip
+    parser.add_argument("--judge", type=Path, metavar="FOLDER",
+                        help="judge what -o left there, without the lab")  # fmt: skip
     parser.add_argument("--no-calls", action="store_false", dest="calls",
                         help="record no calls: clones have no pipes and sockets")  # fmt: skip
     parser.add_argument("--costs", action="store_true",

@@ -3,7 +3,7 @@
 
 Two governors at least have recorded the workload. Both ways predict each of them from the recording
 of another one, and are compared with the facts there. What they miss there they may miss for a
-third governor, too.
+third governor, too. Replay may miss more where that governor has other exit latencies.
 """
 
 import math
@@ -14,13 +14,14 @@ from itertools import permutations
 
 from cpuidle_lab.clone.judge import ERRORS_MOST, Told, Verdict
 from cpuidle_lab.crossval import own
+from cpuidle_lab.crossval.answers import answers
 from cpuidle_lab.crossval.pairs import Figures
 from cpuidle_lab.crossval.parts import Part
 
 CLONE, REPLAY = "clone", "replay"
 
-# A regret that may be so far off is withheld, points.
-OFF_MOST = 10.0
+# A regret that may be so far off is withheld, points. The error that is allowed any figure.
+OFF_MOST, FLOOR = 10.0, 1.0
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,11 @@ def _replayed(parts: Sequence[Part], other: Part) -> list[Figures]:
     return [Figures.of(own.play(part, other), part) for part in parts]
 
 
+def _answers(parts: Sequence[Part], other: Part) -> float:
+    """Return how far the regret moves at most if the intervals answer the governor, points."""
+    return max(answers(part, other, own.play(part, other, choices=True)) for part in parts)
+
+
 def _regrets(figures: Sequence[Figures]) -> list[float]:
     return [one.regret for one in figures]
 
@@ -98,8 +104,9 @@ def believed(
     for label in wanted:
         clone = found.clones[label]
         figures = _replayed(real[source], clone.parts[0])
-        ways = [Belief.of(REPLAY, figures, misses + _scatter(_regrets(figures)))]
+        off = max(misses, _answers(real[source], clone.parts[0])) + _scatter(_regrets(figures))
+        ways = [Belief.of(REPLAY, figures, off + FLOOR)]
         if not found.why:
-            ways.append(Belief.of(CLONE, clone.figures, found.uncertainty(label)))
+            ways.append(Belief.of(CLONE, clone.figures, found.uncertainty(label) + FLOOR))
         beliefs[label] = min(ways, key=lambda way: way.off)
     return beliefs
