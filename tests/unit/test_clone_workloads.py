@@ -9,7 +9,9 @@ import pytest
 
 from cpuidle_lab.base.errors import FAILURE, UserError
 from cpuidle_lab.cli import main
+from cpuidle_lab.clone.believe import Belief
 from cpuidle_lab.clone.session import Place
+from tests.proofs.clone import lines as lines_of
 from tests.proofs.clone import run
 from tests.unit.test_clone import check, told
 
@@ -17,12 +19,12 @@ from tests.unit.test_clone import check, told
 GOOD, OFF, BAD = (50.0, 51.0), (50.0, 54.0), (50.0, 70.0)
 
 
-def lines(workload: str, regrets: tuple[float, float]) -> Iterator[run.Line]:
+def lines(workload: str, regrets: tuple[float, float]) -> Iterator[lines_of.Line]:
     """Yield the rows of a workload."""
     for source in run.GOVERNORS:
         for governor in run.GOVERNORS:
             regret = regrets[governor != source]
-            yield run.Line(workload, source, check(governor, told([regret])), 58.0)
+            yield lines_of.Line(workload, source, check(governor, told([regret])), 58.0)
 
 
 @pytest.fixture
@@ -30,7 +32,7 @@ def regrets(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[float, float]]:
     """Return the regrets of clones by workload; the clone of another one is stuck."""
     found: dict[str, tuple[float, float]] = {}
 
-    def judged(workload: str, _place: Place, *_: Any, **__: Any) -> Iterator[run.Line]:
+    def judged(workload: str, _place: Place, *_: Any, **__: Any) -> Iterator[lines_of.Line]:
         if workload not in found:
             raise UserError("the clone is stuck")
         return lines(workload, found[workload])
@@ -70,7 +72,34 @@ def test_a_clone_within_the_gates_may_miss_the_limit_of_another_governor(
 
 def test_the_picture_marks_clones_that_are_refused() -> None:
     rows = [*lines("redis", GOOD), *lines("fio-1", BAD)]
-    kinds = {line.label: list(line.points) for line in run.plot(rows).lines}
+    kinds = {line.label: list(line.points) for line in lines_of.plot(rows).lines}
     assert kinds["replay"] == [(50.0, 58.0)] * 4
     assert kinds["clone"] == [(50.0, 51.0)] * 2
     assert kinds["clone, refused"] == [(50.0, 70.0)] * 2
+
+
+def test_figures_of_other_governors_are_judged_by_the_facts(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def row(workload: str, regret: float, off: float) -> lines_of.Line:
+        belief = Belief("clone", regret, off, 100.0, 5.0)
+        other = check("wteo", told([regret]))
+        return lines_of.Line(workload, "teo_ng", other, 58.0, belief, own_regret=40.0)
+
+    good = [row("redis", 51.0, 2.0)] * 20
+    assert lines_of.uncertain(good) == []
+    assert "20 of 20 hold their uncertainty, which is 2.00 points" in capsys.readouterr().out
+    # The second is beyond its uncertainty, and on the other side of the recording's own 40.
+    missed = lines_of.uncertain([row("redis", 51.0, 2.0), row("redis", 38.0, 3.5)])
+    assert missed == [
+        "fewer than 95% hold their uncertainty",
+        "the mean uncertainty is above 2.675 points",
+        "the sign is right in fewer than 98%",
+    ]
+    withheld = [*good, *[row("idle", 51.0, 30.0)] * 10]
+    assert lines_of.uncertain(withheld) == [
+        "fewer than 75% have a figure",
+        "of workloads by timers figures are withheld: idle",
+    ]
+    shown = lines_of.by_workload(withheld).rows
+    assert [row[5:7] for row in shown] == [["20 of 20", "20 of 20"], ["0 of 10", ""]]
