@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Which of replay and clone is believed, and how far off it may be."""
+"""Choice between replay and clone, and the uncertainty of its figure."""
 
 from collections.abc import Sequence
 from types import SimpleNamespace

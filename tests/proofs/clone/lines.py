@@ -61,7 +61,7 @@ class Line:
 
     @property
     def said(self) -> Belief | None:
-        """What is said of a governor that did not record; None if nothing is."""
+        """Figure of a governor that did not record; None if it is withheld."""
         return None if self.belief is None or self.belief.withheld else self.belief
 
     @property

@@ -26,7 +26,7 @@ OFF_MOST, FLOOR = 10.0, 1.0
 
 @dataclass(frozen=True)
 class Belief:
-    """What is said of a governor that did not record.
+    """Figure of a governor that did not record.
 
     Attributes:
         by: CLONE or REPLAY.

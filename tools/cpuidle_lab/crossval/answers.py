@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""How far intervals that answer the governor move its regret: a bound, not a prediction.
+"""Change of a regret by intervals that answer the governor: a bound, not a prediction.
 
 A CPU that wakes by d later begins its next interval by d later. If a timer of its own ends that, it
 is shorter by d; if another CPU ends it, it may be shorter or longer, as that CPU was late, too.
