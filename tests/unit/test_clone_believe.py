@@ -20,6 +20,11 @@ def figures(regret: float) -> Any:
     return SimpleNamespace(regret=regret, power_mw=100.0, p99_us=5.0)
 
 
+def part(label: str, request_us: int | None, judged: int) -> Any:
+    """Return a phase without rows."""
+    return SimpleNamespace(label=label, request_us=request_us, judged=judged)
+
+
 def beliefs(
     monkeypatch: pytest.MonkeyPatch,
     off: float,
@@ -27,20 +32,22 @@ def beliefs(
     *,
     only: Sequence[str] = tuple(FACTS),
     answers: float = 0.0,
+    request_us: int | None = None,
+    judged: int = 900,
 ) -> believe.Belief:
     """Return the belief in wteo, where replay errs by `off`, and the clone by `clone`."""
 
     def replayed(parts: Sequence[Any], other: Any) -> list[Any]:
-        return [figures(FACTS.get(other, 20.0) + off) for _ in parts]
+        return [figures(FACTS.get(other.label, 20.0) + off) for _ in parts]
 
     monkeypatch.setattr(believe, "_replayed", replayed)
     monkeypatch.setattr(believe, "_answers", lambda _parts, _other: answers)
-    monkeypatch.setattr(believe, "Told", lambda parts: told([FACTS[parts[0]]] * 2))
-    real = {label: [label] * 2 for label in only}
+    monkeypatch.setattr(believe, "Told", lambda parts: told([FACTS[parts[0].label]] * 2))
+    real = {label: [part(label, request_us, judged)] * 2 for label in only}
     checks = [check(label, told([50.0 + clone])) for label in only]
-    wteo = told([21.0], spread=0.5, parts=["wteo"], figures=[figures(21.0)])
+    wteo = told([21.0], spread=0.5, parts=[part("wteo", None, 900)], figures=[figures(21.0)])
     found = judge.Verdict(checks, {"wteo": wteo})
-    return believe.believed("teo_ng", real, found, ["wteo"])["wteo"]  # type: ignore[arg-type]
+    return believe.believed("teo_ng", real, found, ["wteo"])["wteo"]
 
 
 @pytest.mark.parametrize(
@@ -67,4 +74,13 @@ def test_a_figure_that_may_be_far_off_is_withheld_with_the_reason(
     assert beliefs(monkeypatch, 1.0, 30.0, answers=8.0).off == pytest.approx(9.0)
     alone = beliefs(monkeypatch, 0.0, 0.0, only=["teo_ng"])
     assert alone.withheld
-    assert "no second governor" in command._reason(alone)
+    assert "no other recording" in command._reason(alone)
+
+
+def test_replay_of_a_bounded_recorder_or_of_few_intervals_has_no_figure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # The recorders held a latency request, and wteo does not.
+    assert beliefs(monkeypatch, 1.0, 3.0, request_us=2).by == "clone"
+    assert beliefs(monkeypatch, 1.0, 30.0, request_us=2).withheld
+    assert beliefs(monkeypatch, 1.0, 30.0, judged=30).withheld

@@ -220,7 +220,7 @@ def played(made: Program, folder: Path) -> "subprocess.CompletedProcess[str]":
     path = folder / "x.clone"
     path.write_text(made.text())
     return subprocess.run([compiled(PLAYER), path, "0", "x"], capture_output=True, text=True,
-                          check=False, timeout=60)  # fmt: skip
+                          stdin=subprocess.DEVNULL, check=False, timeout=60)  # fmt: skip
 
 
 def test_a_writer_waits_where_its_pipe_is_full(tmp_path: Path) -> None:

@@ -1,14 +1,28 @@
 # SPDX-License-Identifier: GPL-2.0
 """Processes of a clone: their parent forks and reaps them, and RCU has work after them."""
 
+import shutil
+from pathlib import Path
+
 import pytest
 
-from cpuidle_lab.clone.program import Program
-from tests.unit.test_clone import BEGIN, END, Recording, lines
+from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.clone import program
+from cpuidle_lab.clone.drafts import Draft
+from cpuidle_lab.clone.lanes import split
+from cpuidle_lab.clone.program import Joint, Kind, Program, Step, Task
+from tests.unit.test_clone import BEGIN, END, HEAD, PATH, Recording, lines
+from tests.unit.test_clone_objects import played
 
 
-def family(state: str, *, waits: bool = True) -> Program:
-    """Return the clone of a shell, task 1, and its child, which ends in a state."""
+def family(state: str, *, waits: bool = True, more_us: int = 0) -> Program:
+    """Return the clone of a shell, task 1, and its child, which ends in a state.
+
+    Args:
+        state: of the child in the end.
+        waits: the shell sleeps until the child wakes it.
+        more_us: work of the child from then to its end, beside 5 us.
+    """
     made = Recording()
     made.mark(0, BEGIN)
     made.add(50, "sh-9", "sched_wakeup_new: comm=sh pid=12 prio=120 target_cpu=000", 1)
@@ -16,14 +30,17 @@ def family(state: str, *, waits: bool = True) -> Program:
     if waits:
         made.switch(60, "sh-9", "swapper/1-0", cpu=1)
         made.wake(90, "sh-12", "sh-9")
-    made.switch(95, "sh-12", "swapper/0-0", state)
+    if not more_us:
+        made.switch(95, "sh-12", "swapper/0-0", state)
     if waits:
         made.switch(100, "swapper/1-0", "sh-9", "R", cpu=1)
     # A third task gives the governors something to do.
     made.expire(110)
     made.wake(111, "<idle>-0", "c-3", "d.h3.")
     made.expired(112)
-    made.mark(130, END)
+    if more_us:
+        made.switch(95 + more_us, "sh-12", "swapper/0-0", state)
+    made.mark(130 + more_us, END)
     return made.program(shared=False)
 
 
@@ -43,6 +60,12 @@ def test_a_thread_or_a_child_that_lives_on_is_posted_to() -> None:
     assert lines(made.tasks[0]) == ["wait", "run 35000", "post 1", "run 5000", "exit"]
     assert not made.tasks[0].process
     assert "exit" not in lines(family("S").tasks[0])
+
+
+def test_a_post_long_before_the_exit_is_no_notice_of_it() -> None:
+    made = family("Z", more_us=200)
+    assert lines(made.tasks[0]) == ["run 35000", "post 1", "run 205000", "exit"]
+    assert lines(made.tasks[1])[2:5] == ["fork 0", "run 10000", "wait"]
 
 
 def test_a_parent_that_does_not_wait_reaps_no_child() -> None:
@@ -89,3 +112,65 @@ def test_a_task_queues_work_of_rcu_if_most_ticks_after_it_show_some(
     assert lines(task).count("rcu") == count
     # It stands behind the work, before the sleep.
     assert count == 0 or lines(task)[2:4] == ["run 45000", "rcu"]
+
+
+def test_lanes_keep_forks_and_exits_and_do_them_once() -> None:
+    poll, fork = Draft(Kind.LANE), Draft(Kind.FORK, 7)
+    calls = [Draft(Kind.READ, 9, end=1), Draft(Kind.WRITE, 9, end=1)]
+    kinds = [one.kind for one in split([poll, *calls, poll, fork, Draft(Kind.EXIT)])]
+    assert kinds[-4:] == [Kind.LANE, Kind.AFTER, Kind.FORK, Kind.EXIT]
+    turn = [poll, *calls, fork]
+    assert Kind.AGAIN not in [one.kind for one in split(turn * 3)]
+    assert Kind.AGAIN in [one.kind for one in split([poll, *calls] * 3)]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (["fork 1", "fork 1", "end", "task 1 b 120 0 process"], "'fork 1' of a forks it once more"),
+        (["end", "task 1 b 120 0 process", "fork 1"], "'fork 1' of b forks it once more"),
+        (["reap 1", "fork 1", "end", "task 1 b 120 0 process", "exit"], "that it has not forked"),
+        (["fork 1", "reap 1", "end", "task 1 b 120 0 process"], "that has no exit"),
+        (["write 0 5", "end"], "a uses end 0, which is none"),
+    ],
+)
+def test_processes_that_cannot_be_played_are_refused(text: list[str], sentence: str) -> None:
+    with pytest.raises(UserError) as error:
+        program.parse([*HEAD, *text], PATH)
+    assert sentence in error.value.message
+
+
+@pytest.mark.skipif(not shutil.which("cc"), reason="no compiler")
+def test_no_process_is_left_whatever_it_does_when_the_workload_ends(tmp_path: Path) -> None:
+    sleep, forever = Step(Kind.SLEEP, 1_000_000), [Step(Kind.WAIT)]
+    children = range(2, 62)
+    forks = [Step(Kind.FORK, child) for child in children]
+    tasks = [
+        Task("a", steps=[sleep, *forks]),
+        Task("b", cpu=1, steps=[Step(Kind.UNTIL, 3_000_000), Step(Kind.END)]),
+        *(Task("child", steps=forever, process=True) for _ in children),
+    ]
+    # A process that is left would hold the output open, and the test would wait for it.
+    done = played(Program("x", "menu", 10**9, 0, tasks), tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(not shutil.which("cc"), reason="no compiler")
+def test_a_polling_process_exits_from_a_lane(tmp_path: Path) -> None:
+    client = [Step(Kind.LANE), Step(Kind.AFTER, 1), Step(Kind.RUN, 100), Step(Kind.EXIT)]
+    parent = [Step(Kind.FORK, 1), Step(Kind.REAP, 1), Step(Kind.END)]
+    tasks = [Task("a", steps=parent), Task("process-exporte", steps=client, process=True)]
+    done = played(Program("x", "menu", 10**9, 0, tasks, joints=[Joint()]), tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(not shutil.which("cc"), reason="no compiler")
+def test_a_process_that_fails_fails_the_clone(tmp_path: Path) -> None:
+    # End 3 belongs to no connection: the player reads its own input, which is empty.
+    reads = [Step(Kind.READ, 5, end=3), Step(Kind.EXIT)]
+    tasks = [Task("a", steps=[Step(Kind.SLEEP, 300_000_000), Step(Kind.END)]),
+             Task("b", steps=reads, process=True)]  # fmt: skip
+    made = Program("x", "menu", 10**9, 0, tasks, joints=[Joint()])
+    done = played(made, tmp_path)
+    assert done.returncode == 1
+    assert "a pipe or socket fails" in done.stderr

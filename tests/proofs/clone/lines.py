@@ -168,8 +168,10 @@ def uncertain(rows: Sequence[Line]) -> list[str]:
     """Print how good figures of governors are that did not record; return what is missed."""
     asked = [line for line in rows if line.belief]
     said = [line for line in asked if line.said]
-    if not said:
+    if not asked:
         return []
+    if not said:
+        return ["all figures of other governors are withheld"]
     held = sum(line.holds for line in said)
     width = statistics.fmean(line.said.off for line in said if line.said)
     apart = [line for line in said if abs(line.apart) > CROSS_POINTS]

@@ -236,7 +236,7 @@ def _names(words: Sequence[str]) -> list[str]:
     for word in words:
         if word not in known:
             raise UserError(f"unknown case '{word}'; there are {', '.join(known)}", USAGE)
-    return list(dict.fromkeys(words)) or [*CASES, *REFUSED, REGIMES]
+    return list(dict.fromkeys(words))
 
 
 def every(args: argparse.Namespace) -> list[str]:
@@ -280,10 +280,11 @@ def chosen(args: argparse.Namespace) -> list[str]:
     """Judge the cases that were chosen; return what is missed."""
     lines: list[Line] = []
     missed: list[str] = []
-    for name in _names(args.only):
-        if name == REGIMES:
+    names = [*CASES, *([] if args.judge else [*REFUSED, REGIMES])]
+    for name in _names(args.only) or names:
+        if name == REGIMES and not args.judge:
             missed += two_regimes(args.seed)
-        elif name in REFUSED and args.calls:
+        elif name in REFUSED and args.calls and not args.judge:
             missed += not_refused(name, _place(name, args))
         else:
             lines += _lines(name, args, missed)

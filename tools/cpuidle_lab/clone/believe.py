@@ -15,7 +15,7 @@ from itertools import permutations
 from cpuidle_lab.clone.judge import ERRORS_MOST, Told, Verdict
 from cpuidle_lab.crossval import own
 from cpuidle_lab.crossval.answers import answers
-from cpuidle_lab.crossval.pairs import Figures
+from cpuidle_lab.crossval.pairs import LEAST_INTERVALS, Figures
 from cpuidle_lab.crossval.parts import Part
 
 CLONE, REPLAY = "clone", "replay"
@@ -76,13 +76,28 @@ def _regrets(figures: Sequence[Figures]) -> list[float]:
     return [one.regret for one in figures]
 
 
-def _misses(real: Mapping[str, Sequence[Part]], facts: Mapping[str, Told]) -> float:
-    """Return how far replay is off at most, of one recorder on another's recordings, points."""
+def _misses(real: Mapping[str, Sequence[Part]]) -> float:
+    """Return how far replay is off at most, of one recorder on another's recordings, points.
+
+    A latency request bounds replay as it bounds the recorder, so recordings with another one tell
+    nothing of it.
+
+    Args:
+        real: recordings with one latency request, by label of the regime.
+    """
+    facts = {label: Told(parts) for label, parts in real.items()}
     return max(
         (abs(statistics.fmean(_regrets(_replayed(real[a], real[b][0]))) - facts[b].regret)
          for a, b in permutations(real, 2)),
         default=math.inf,
     )  # fmt: skip
+
+
+def _by_replay(parts: Sequence[Part], other: Part, misses: float) -> Belief:
+    figures = _replayed(parts, other)
+    off = max(misses, _answers(parts, other)) + _scatter(_regrets(figures))
+    enough = min(part.judged for part in parts) >= LEAST_INTERVALS
+    return Belief.of(REPLAY, figures, off + FLOOR if enough else math.inf)
 
 
 def believed(
@@ -98,14 +113,13 @@ def believed(
         found: the verdict on the clone.
         wanted: labels of regimes under which the clone was played.
     """
-    facts = {label: Told(parts) for label, parts in real.items()}
-    misses = _misses(real, facts)
+    alike = [label for label in real if real[label][0].request_us == real[source][0].request_us]
+    misses = _misses({label: real[label] for label in alike})
     beliefs = {}
     for label in wanted:
         clone = found.clones[label]
-        figures = _replayed(real[source], clone.parts[0])
-        off = max(misses, _answers(real[source], clone.parts[0])) + _scatter(_regrets(figures))
-        ways = [Belief.of(REPLAY, figures, off + FLOOR)]
+        same = clone.parts[0].request_us == real[source][0].request_us
+        ways = [_by_replay(real[source], clone.parts[0], misses if same else math.inf)]
         if not found.why:
             ways.append(Belief.of(CLONE, clone.figures, found.uncertainty(label) + FLOOR))
         beliefs[label] = min(ways, key=lambda way: way.off)

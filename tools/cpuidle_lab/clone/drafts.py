@@ -23,6 +23,9 @@ _READ_BEFORE_NS, _FEW, _OFTEN = 12_000, 4, 0.03
 # Share of equal steps between deadlines that makes them a grid.
 _GRID = 0.5
 
+# A process does so little at most after its exit has woken its parent.
+_EXIT_NS = 100_000
+
 # Ticks with work of RCU after a task ran, and their share, from which on the task queues it.
 _RCU_LEAST, _RCU_MOST = 20, 0.5
 
@@ -153,13 +156,14 @@ class Recorded:
             assert self.birth.wait is not None
             self.birth.kind = Kind.FORK
             self.steps.remove(self.birth.wait)
-        told = self.steps[-2] if len(self.steps) > 2 else None
-        if self.process and told and told.kind is Kind.POST and told.value == self.parent:
+        told, last = self.steps[-2:] if len(self.steps) > 2 else (None, None)
+        if (told and last and self.process and told.kind is Kind.POST
+                and told.value == self.parent and last.value < _EXIT_NS):  # fmt: skip
             # The exit itself tells its parent.
             assert told.wait is not None
             told.wait.kind, told.wait.value = Kind.REAP, id(self)
             told.kind = Kind.RUN
-            told.value = self.steps[-3].value + self.steps[-1].value
+            told.value = self.steps[-3].value + last.value
             self.steps[-3:] = [told]
         self.steps.append(Draft(Kind.EXIT))
 

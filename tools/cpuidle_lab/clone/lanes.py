@@ -13,8 +13,12 @@ from cpuidle_lab.clone.program import Kind
 
 _CALLS, _WAITS = frozenset({Kind.READ, Kind.WRITE}), frozenset({Kind.ON, Kind.AFTER})
 _WITHIN = frozenset(
-    {Kind.RUN, Kind.POST, Kind.FORK, Kind.REAP, Kind.RCU, Kind.SLEEP, Kind.SLACK, Kind.END}
-)
+    {Kind.RUN, Kind.POST, Kind.FORK, Kind.REAP, Kind.RCU, Kind.SLEEP, Kind.SLACK, Kind.END,
+     Kind.EXIT}
+)  # fmt: skip
+# Kinds that are done once, and those that no other step may wait for in vain.
+_ONCE = frozenset({Kind.FORK, Kind.REAP, Kind.EXIT})
+_AWAITED = _ONCE | {Kind.POST, Kind.END}
 
 _NS_PER_MS = 1_000_000
 
@@ -67,7 +71,7 @@ def split(drafts: Sequence[Draft]) -> list[Draft]:
     found = [one for one in drafts[:first] if one.kind not in _CALLS]
     for steps in lanes.values():
         found += [Draft(Kind.LANE), *_cycle(steps)]
-    if any(one.kind in (Kind.POST, Kind.END) for one in pending):
+    if any(one.kind in _AWAITED for one in pending):
         found += [Draft(Kind.LANE), Draft(Kind.AFTER, (due or polled) / _NS_PER_MS), *pending]
     return found
 
@@ -75,14 +79,15 @@ def split(drafts: Sequence[Draft]) -> list[Draft]:
 def _cycle(steps: Sequence[Draft]) -> list[Draft]:
     """Return a lane with the place where it begins again: a faster machine gets further.
 
-    There the step before a wait is as at the lane's end. A lane with several sizes
-    ends.
+    There the step before a wait is as at the lane's end. A lane with several sizes, or with
+    processes, ends.
     """
     sizes = {(one.kind, one.value) for one in steps if one.kind in _CALLS}
     places = [n for n, one in enumerate(steps) if one.kind in _WAITS]
     kinds = [_calls(steps[a:b]) for a, b in pairwise([*places, len(steps)])]
     place = next((n for n, kind in enumerate(kinds[:-1], 1) if kind == kinds[-1]), 0)
-    if len(sizes) > len({kind for kind, _ in sizes}) or not place:
+    once = any(one.kind in _ONCE for one in steps)
+    if once or len(sizes) > len({kind for kind, _ in sizes}) or not place:
         return [*steps]
     return [*steps[: places[place]], Draft(Kind.AGAIN), *steps[places[place] :]]
 

@@ -247,9 +247,30 @@ def check(program: Program, path: Path) -> None:
                 raise UserError(f"{path}: '{step.line()}' of {task.name} names no task")
             if step.kind in _OF_PROCESSES and not program.tasks[step.value].process:
                 raise UserError(f"{path}: '{step.line()}' of {task.name} names no process")
-            end = step.end if step.kind in _ON_ENDS else step.value if step.kind is Kind.ON else 0
-            if end and end >= 2 * len(program.joints):
+            end = step.end if step.kind in _ON_ENDS else step.value
+            if step.kind in _ON_ENDS | {Kind.ON} and end >= 2 * len(program.joints):
                 raise UserError(f"{path}: {task.name} uses end {end}, which is none")
+    _check_processes(program, path)
+
+
+def _check_processes(program: Program, path: Path) -> None:
+    """Refuse processes that are forked twice, by themselves, or reaped before; see check()."""
+    forked: set[int] = set()
+    for number, task in enumerate(program.tasks):
+        mine: set[int] = set()
+        for step in task.steps:
+            if step.kind is Kind.FORK:
+                if step.value in forked or step.value == number:
+                    raise UserError(f"{path}: '{step.line()}' of {task.name} forks it once more")
+                forked.add(step.value)
+                mine.add(step.value)
+            if step.kind is Kind.REAP:
+                ends = any(one.kind is Kind.EXIT for one in program.tasks[step.value].steps)
+                if step.value not in mine or not ends:
+                    raise UserError(
+                        f"{path}: '{step.line()}' of {task.name} waits for a process that it has "
+                        "not forked, or that has no exit"
+                    )
 
 
 def _check_lanes(task: Task, path: Path) -> None:

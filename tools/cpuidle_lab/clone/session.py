@@ -48,10 +48,19 @@ class Regime:
 
     @classmethod
     def of(cls, part: Part) -> "Regime":
-        """Return that under which a phase was recorded."""
-        if "@" in part.recorder.label:
-            return replace(OTHERWISE["menu"], request_us=part.request_us)
-        name = part.recorder.governor.spec
+        """Return that under which a phase was recorded.
+
+        Raises:
+            UserError: the lab's kernels have no such governor.
+        """
+        name, at, _ = part.recorder.governor.spec.partition("@")
+        if at and name != "menu":
+            raise UserError(
+                f"{part.path}: {name} of the kernel decided, which the lab's kernels do not have; "
+                "record under menu, or under a governor of this module"
+            )
+        if at:
+            return replace(OTHERWISE[name], request_us=part.request_us)
         settings = tuple(Setting(name, *pair) for pair in part.recorder.settings)
         return cls(name, settings, part.request_us)
 

@@ -29,7 +29,9 @@ examples:
 
 Replay keeps the recorded intervals; a clone's tasks answer the governor. The recording needs the
 events of `capture --clone` or `lab --causes`. The clone is run under the governors and latency
-requests that recorded, too, two at least. Where it differs from a recording no figure is shown.
+requests that recorded, too, two at least. Where it differs from a recording it gives no figure.
+A figure comes from clone or replay, the one that may be off by less. Beyond 10 points it is
+withheld.
 Several recordings of one governor tell the scatter of the program itself.
 
 exit codes: 0 done, 1 failed, or the workload is not rebuilt well enough, 2 wrong usage,
@@ -152,6 +154,10 @@ def _compare(
     )
     if own is None:
         raise UserError(f"{args.trace}: no decisions of {program.governor} are in it")
+    for label in recorders:
+        series = label.partition("@")[2].partition(",")[0]
+        if series not in ("", place.kernel):
+            raise UserError(f"{label} recorded: give --kernel {series}", USAGE)
     every = dict.fromkeys([recorders[own], *recorders.values(), *wanted])
     clones = session.corrected({recorders[own]: program}, place)
     (played,) = session.played([*clones.values()], list(every), place)
@@ -163,7 +169,8 @@ def _compare(
     else:
         left = [*notes, *(f"left out: {sentence}" for sentence in program.left_out)]
         _show(found, beliefs, left)
-    return FAILURE if any(one.withheld for one in beliefs.values()) else 0
+    refused = found.why and not beliefs
+    return FAILURE if refused or any(one.withheld for one in beliefs.values()) else 0
 
 
 def _as_json(found: "Verdict", beliefs: Mapping[str, "Belief"], notes: Sequence[str]) -> object:
@@ -191,7 +198,7 @@ def _reason(belief: "Belief") -> str:
     from cpuidle_lab.clone.believe import OFF_MOST
 
     if not isfinite(belief.off):
-        return "no second governor shows how far one may be off"
+        return "no other recording shows how far one may be off"
     return f"one may be {belief.off:.1f} points off by {belief.by}, more than {OFF_MOST:g}"
 
 

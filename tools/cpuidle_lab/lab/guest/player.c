@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * player - plays a clone: a thread for each task of a recorded workload
+ * player - plays a clone: a thread or a process for each task of a recorded workload
  *
  *	player FILE SHIFT_NS MARK
  *
@@ -61,6 +61,9 @@
 #define FORK_NS		1000000ULL
 /* The beginning is marked so long before it, lest the mark delays the tasks. */
 #define MARK_NS		100000ULL
+#define DEFAULT_SLACK_NS	50000UL
+/* Between two looks whether all processes have ended. */
+#define REST_US		1000
 
 enum kind {
 	RUN, POST, WAIT, SLEEP, UNTIL, SLACK, END, READ, WRITE, LANE, ON, AFTER,
@@ -129,12 +132,16 @@ struct task {
 } __attribute__((aligned(64)));
 
 /**
- * struct shared - what all processes share
+ * struct shared - memory of all processes
  * @ended: the workload has ended. A futex.
+ * @failed: a task could not be played
+ * @main: the process that plays all threads
  * @tasks: all of them
  */
 struct shared {
 	atomic_int ended;
+	atomic_bool failed;
+	pid_t main;
 	struct task tasks[TASKS_MAX];
 };
 
@@ -148,9 +155,18 @@ static int ends[2 * JOINTS_MAX];
 static unsigned long joint_count;
 static char bytes[BYTES_MAX];
 
+static void end_processes(void);
+static void end_all(void);
+
 static void die(const char *what)
 {
 	fprintf(stderr, "player: %s\n", what);
+	if (shared) {
+		shared->failed = true;
+		end_all();
+		if (getpid() == shared->main)
+			end_processes();
+	}
 	exit(1);
 }
 
@@ -262,11 +278,16 @@ static void mark(const char *text)
 	close(file);
 }
 
+static void end_all(void)
+{
+	atomic_store(&shared->ended, 1);
+	futex_wake(&shared->ended);
+}
+
 static void finish(void)
 {
 	mark("phase end");
-	atomic_store(&shared->ended, 1);
-	futex_wake(&shared->ended);
+	end_all();
 }
 
 static void play_steps(struct task *me);
@@ -279,26 +300,80 @@ static void name(const struct task *me)
 	prctl(PR_SET_NAME, name);
 }
 
-static void start_process(struct task *task)
+static void stay_on(cpu_set_t *set, const struct task *me)
 {
-	pid_t child = fork();
+	CPU_ZERO(set);
+	CPU_SET((size_t)me->cpu, set);
+	/* A machine with fewer CPUs takes the task anywhere. */
+	sched_setaffinity(0, sizeof(*set), set);
+}
 
+static void set_policy(const struct task *me)
+{
+	bool realtime = me->priority < REALTIME_BELOW;
+	struct sched_param param = {
+		.sched_priority = realtime ? (int)(REALTIME_BELOW - 1 - me->priority) : 0,
+	};
+
+	if (sched_setscheduler(0, realtime ? SCHED_FIFO : SCHED_OTHER, &param))
+		die("a task cannot be real-time");
+}
+
+/* A child has slack, CPUs and policy of its parent. */
+static void settle(const struct task *me, const struct task *parent)
+{
+	cpu_set_t one;
+
+	prctl(PR_SET_TIMERSLACK, DEFAULT_SLACK_NS);
+	if (me->pinned)
+		stay_on(&one, me);
+	else if (parent->pinned)
+		sched_setaffinity(0, sizeof(all_cpus), &all_cpus);
+	if (me->priority != parent->priority)
+		set_policy(me);
+}
+
+/* The parent is NULL at the beginning. */
+static void start_process(struct task *task, const struct task *parent)
+{
+	pid_t child;
+
+	if (atomic_load(&shared->ended))
+		return;
+	child = fork();
 	if (child < 0)
 		die("cannot make a process");
 	if (child) {
 		task->pid = child;
 		return;
 	}
+	task->pid = getpid();
+	if (atomic_load(&shared->ended))
+		_exit(0);
 	name(task);
+	if (parent)
+		settle(task, parent);
 	play_steps(task);
 	_exit(0);
+}
+
+/* Another process may get the number. */
+static void forget(pid_t pid)
+{
+	unsigned long i;
+
+	for (i = 0; i < task_count; i++)
+		if (tasks[i].pid == pid)
+			tasks[i].pid = 0;
 }
 
 /* The exits of other children woke no task, as their parent did not sleep. */
 static void reap_others(void)
 {
-	while (waitpid(-1, NULL, WNOHANG | __WNOTHREAD) > 0)
-		;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, NULL, WNOHANG | __WNOTHREAD)) > 0)
+		forget(pid);
 }
 
 static void reap(struct task *task)
@@ -348,7 +423,7 @@ static void do_step(struct task *me, const struct step *step)
 		setfsuid(getuid());
 		break;
 	case FORK:
-		start_process(&tasks[step->value]);
+		start_process(&tasks[step->value], me);
 		break;
 	case REAP:
 		reap(&tasks[step->value]);
@@ -365,21 +440,15 @@ static void do_step(struct task *me, const struct step *step)
 
 static void prepare(struct task *me)
 {
-	struct sched_param realtime = {
-		.sched_priority = (int)(REALTIME_BELOW - 1 - me->priority),
-	};
 	cpu_set_t one;
 
 	name(me);
-	CPU_ZERO(&one);
-	CPU_SET((size_t)me->cpu, &one);
-	/* A machine with fewer CPUs takes the task anywhere. */
-	sched_setaffinity(0, sizeof(one), &one);
+	stay_on(&one, me);
 	sleep_ns(TIMER_ABSTIME, begin_ns - READY_NS);
 	if (!me->pinned)
 		sched_setaffinity(0, sizeof(all_cpus), &all_cpus);
-	if (me->priority < REALTIME_BELOW && sched_setscheduler(0, SCHED_FIFO, &realtime))
-		die("a task cannot be real-time");
+	if (me->priority < REALTIME_BELOW)
+		set_policy(me);
 }
 
 static uint64_t to_ms(uint64_t ns)
@@ -401,8 +470,8 @@ static uint64_t lane_ms(const struct task *me, const struct lane *lane)
 	return step->kind == AFTER && due_ms > to_ms(now_ns()) ? due_ms : 0;
 }
 
-/* Does the steps of a lane until it waits again. */
-static void serve(struct task *me, struct lane *lane)
+/* Does the steps of a lane until it waits again; returns false at the task's end. */
+static bool serve(struct task *me, struct lane *lane)
 {
 	const struct step *step = &me->steps[lane->next++];
 
@@ -412,12 +481,15 @@ static void serve(struct task *me, struct lane *lane)
 		step = &me->steps[lane->next];
 		if (step->kind == ON || step->kind == AFTER)
 			break;
+		if (step->kind == EXIT)
+			return false;
 		do_step(me, step);
 		if (step->kind == READ || step->kind == WRITE)
 			lane->last_ns = now_ns();
 	}
 	if (lane->next == lane->stop && lane->again)
 		lane->next = lane->again;
+	return true;
 }
 
 /* Finds the lanes, and lets their ends be polled; returns how many there are. */
@@ -452,7 +524,7 @@ static size_t find_lanes(const struct task *me, size_t first, int poll, struct l
 	return count;
 }
 
-/* Serves the lanes, each once in turn, and waits where none can go on. */
+/* Serves the lanes, each once in turn, and waits where none can go on, until one exits. */
 static void play_lanes(struct task *me, size_t first)
 {
 	struct lane lanes[LANES_MAX];
@@ -464,8 +536,8 @@ static void play_lanes(struct task *me, size_t first)
 		uint64_t soonest_ms = UINT64_MAX, due_ms, ms;
 
 		for (k = 0; k < count; k++) {
-			if (!lane_ms(me, &lanes[k]))
-				serve(me, &lanes[k]);
+			if (!lane_ms(me, &lanes[k]) && !serve(me, &lanes[k]))
+				return;
 			due_ms = lane_ms(me, &lanes[k]);
 			if (due_ms < soonest_ms)
 				soonest_ms = due_ms;
@@ -485,12 +557,13 @@ static void play_steps(struct task *me)
 	if (!me->forked)
 		prepare(me);
 	for (i = 0; i < me->count; i++) {
-		if (me->steps[i].kind == EXIT) {
+		if (me->steps[i].kind == LANE)
+			play_lanes(me, i);
+		/* Lanes return where the task exits. */
+		if (me->steps[i].kind == LANE || me->steps[i].kind == EXIT) {
 			reap_others();
 			return;
 		}
-		if (me->steps[i].kind == LANE)
-			play_lanes(me, i);
 		do_step(me, &me->steps[i]);
 	}
 	/* No other thread ends: its exit was not recorded. */
@@ -586,7 +659,9 @@ static bool add_joint(const char *line)
 static void load(const char *path)
 {
 	FILE *file = fopen(path, "r");
+	long priority, cpu;
 	char line[256];
+	int kinds;
 
 	if (!file || !fgets(line, sizeof(line), file))
 		die("cannot read the clone");
@@ -597,11 +672,14 @@ static void load(const char *path)
 		    sscanf(line, "start %lu", &start_ns) == 1 ||
 		    (!task_count && add_joint(line)))
 			continue;
-		if (sscanf(line, "task %*u %*s %ld %ld", &task->priority, &task->cpu) == 2) {
-			task->pinned = strstr(line, " " PINNED);
-			task->process = strstr(line, " " PROCESS);
-			if (++task_count == TASKS_MAX)
+		if (sscanf(line, "task %*u %*s %ld %ld%n", &priority, &cpu, &kinds) == 2) {
+			if (task_count == TASKS_MAX)
 				die("too many tasks");
+			task->priority = priority;
+			task->cpu = cpu;
+			task->pinned = strstr(line + kinds, PINNED);
+			task->process = strstr(line + kinds, PROCESS);
+			task_count++;
 		} else if (task_count) {
 			add_step(task - 1, line);
 		}
@@ -617,7 +695,7 @@ static void start_tasks(void)
 
 	for (i = 0; i < task_count; i++)
 		if (tasks[i].process && !tasks[i].forked)
-			start_process(&tasks[i]);
+			start_process(&tasks[i], NULL);
 
 	pthread_attr_init(&small);
 	pthread_attr_setstacksize(&small, STACK_BYTES);
@@ -626,13 +704,22 @@ static void start_tasks(void)
 			die("cannot make a thread");
 }
 
+/* The children of processes that end are left to this one. */
 static void end_processes(void)
 {
 	unsigned long i;
+	pid_t pid;
 
-	for (i = 0; i < task_count; i++)
-		if (tasks[i].pid)
-			kill(tasks[i].pid, SIGKILL);
+	do {
+		for (i = 0; i < task_count; i++)
+			if (tasks[i].pid)
+				kill(tasks[i].pid, SIGKILL);
+		pid = waitpid(-1, NULL, WNOHANG);
+		if (pid > 0)
+			forget(pid);
+		else if (!pid)
+			usleep(REST_US);
+	} while (pid >= 0);
 }
 
 int main(int argc, char **argv)
@@ -646,6 +733,7 @@ int main(int argc, char **argv)
 	if (shared == MAP_FAILED)
 		die("no memory");
 	tasks = shared->tasks;
+	shared->main = getpid();
 	load(argv[1]);
 	sched_getaffinity(0, sizeof(all_cpus), &all_cpus);
 	mlockall(MCL_CURRENT | MCL_FUTURE);
@@ -660,8 +748,8 @@ int main(int argc, char **argv)
 	mark(argv[3]);
 	while (!atomic_load(&shared->ended) && now_ns() < last_ns)
 		futex_wait(&shared->ended, 0, last_ns);
-	end_processes();
 	if (!atomic_load(&shared->ended))
 		die("the clone is stuck: a task waits for what never comes");
-	return 0;
+	end_processes();
+	return shared->failed;
 }
