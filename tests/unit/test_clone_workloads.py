@@ -103,3 +103,20 @@ def test_figures_of_other_governors_are_judged_by_the_facts(
     ]
     shown = lines_of.by_workload(withheld).rows
     assert [row[5:7] for row in shown] == [["20 of 20", "20 of 20"], ["0 of 10", ""]]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "sentence"),
+    [
+        (["--all", "--only", "nonsense"], 2, "unknown case 'nonsense'"),
+        (["--all", "--only", "redis", "--judge", "nowhere"], 1, "trace.dat: cannot be read"),
+        (["--only", "redis", "--judge", "nowhere"], 1, "trace.dat: cannot be read"),
+    ],
+)
+def test_recordings_that_are_not_there_are_one_sentence(
+    words: list[str], code: int, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["experiment", "clone", *words]) == code
+    said = capsys.readouterr()
+    assert sentence in said.out + said.err
+    assert "+--" not in said.out

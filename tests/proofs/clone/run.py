@@ -36,9 +36,9 @@ EXAMPLES = {
     "--only two-regimes": "the program of experiment two-regimes",
     "--only nginx-wrk --no-calls": "without pipes and sockets",
     "--all": "every workload and governor of crossval",
-    "--all --only redis -o redis": "",
-    "--all --only redis --judge redis": "the same recordings by other limits",
-    "--only redis -o redis": "keep recording, clones and a picture",
+    "--all --only redis -o kept": "",
+    "--all --only redis --judge kept": "the same recordings by other limits",
+    "--only redis -o kept": "keep recording, clones and a picture",
     "--costs": "instructions and bytes of the events of calls",
 }
 
@@ -231,8 +231,8 @@ def _lines(workload: str, args: argparse.Namespace, missed: list[str]) -> list[L
     return found
 
 
-def _names(words: Sequence[str]) -> list[str]:
-    known = [*EVERY, REGIMES]
+def _names(words: Sequence[str], *more: str) -> list[str]:
+    known = [*EVERY, *more]
     for word in words:
         if word not in known:
             raise UserError(f"unknown case '{word}'; there are {', '.join(known)}", USAGE)
@@ -242,12 +242,11 @@ def _names(words: Sequence[str]) -> list[str]:
 def every(args: argparse.Namespace) -> list[str]:
     """Clone all workloads; return what is missed: the gates refuse too many."""
     missed: list[str] = []
-    names = [name for name in EVERY if not args.only or name in args.only]
+    names = _names(args.only) or [*EVERY]
     done = side_by_side([partial(_lines, name, args, missed) for name in names])
     lines = dict(zip(names, done, strict=True))
     rows = [line for found in lines.values() for line in found]
     _show(rows, args.output)
-    by_workload(rows).print(console())
     for sentence in [*missed, *(sentence for line in rows for sentence in line.sentences())]:
         print(f"refused: {sentence}")
     passed = [name for name, found in lines.items() if passes(found)]
@@ -270,7 +269,10 @@ def _show(lines: Sequence[Line], output: Path | None) -> None:
     """Print the table; leave the picture beside the recordings."""
     if not lines:
         return
-    whole(lines).print(console())
+    out = console()
+    whole(lines).print(out)
+    if any(line.belief for line in lines):
+        by_workload(lines).print(out)
     if output and any(line.crossed for line in lines):
         drawn = plot(lines)
         write_whole(output / f"{drawn.name}.svg", plots.svg(drawn), marked(plots.MARK))
@@ -281,7 +283,7 @@ def chosen(args: argparse.Namespace) -> list[str]:
     lines: list[Line] = []
     missed: list[str] = []
     names = [*CASES, *([] if args.judge else [*REFUSED, REGIMES])]
-    for name in _names(args.only) or names:
+    for name in _names(args.only, REGIMES) or names:
         if name == REGIMES and not args.judge:
             missed += two_regimes(args.seed)
         elif name in REFUSED and args.calls and not args.judge:
