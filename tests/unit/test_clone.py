@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Clones: events are read, a program is built from them, written, read, and judged."""
 
+import re
 import shutil
 import subprocess
 from collections import Counter
@@ -15,6 +16,7 @@ from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
 from cpuidle_lab.clone import build, calibrate, drafts, events, judge, play, program
 from cpuidle_lab.clone.program import Kind, Program, Step, Task
+from cpuidle_lab.clone.session import Place, Regime
 from cpuidle_lab.lab.programs import PLAYER, compiled
 from cpuidle_lab.replay.engine import Outcome
 from tests.unit.periods import MACHINE
@@ -542,3 +544,17 @@ def test_wrong_usage_is_one_sentence(
     Path("text").write_text("<idle>-0 [000] 1.000000: cpu_idle: state=1 cpu_id=0\n")
     assert main(words) in (1, 2)
     assert sentence in capsys.readouterr().err
+
+
+def test_a_boot_has_room_for_the_events_of_its_clones_and_for_their_file() -> None:
+    steps = [Step(Kind.RUN, 1000), Step(Kind.SLEEP, 1000)] * 100_000
+    made = Program("x", "menu", 10**9, 0, [Task("a", steps=[*steps, Step(Kind.END)])])
+    plans = [Regime("menu_ng").plan(made, "clone", workload=str(turn)) for turn in range(12)]
+    small, large = (Place().run(some, [made]) for some in (plans[:1], plans))
+    # A step of cyclictest-10us had 112 bytes at least: with less, events were lost.
+    least = 12 * len(steps) * 112 >> 20
+    assert "trace_start 512 " in small.script
+    found = re.search(r"trace_start (\d+) ", large.script)
+    assert found
+    assert int(found[1]) > 2 * least
+    assert large.memory_mib - int(found[1]) > least + 1000

@@ -103,8 +103,9 @@ class Place:
         """
         calls = events.CALL_EVENTS if any(clone.joints for clone in clones) else ()
         steps = {f"/lab/{_file(n)}": clone.steps for n, clone in enumerate(clones)}
-        room = self.cpus * _STEP_BYTES * sum(steps[one.command] for one in plans)
-        trace_mib = max(_TRACE_MIB, room >> 20)
+        events_mib = _STEP_BYTES * sum(steps[one.command] for one in plans) >> 20
+        # One CPU may have all events.
+        trace_mib = max(_TRACE_MIB, self.cpus * events_mib)
         recorded = (OUR_EVENTS, *events.CLONE_EVENTS, *calls)
         return LabRun(
             Session(self.machine, plans, recorded, trace_mib=trace_mib).script(),
@@ -112,7 +113,8 @@ class Place:
             cpus=self.cpus,
             seed=self.seed,
             files=play.files({_file(number): clone for number, clone in enumerate(clones)}),
-            memory_mib=trace_mib + _REST_MIB,
+            # The file of the events is in memory, too.
+            memory_mib=trace_mib + events_mib + _REST_MIB,
             real_time=False,
             time_limit_s=_LIMIT_S,
             turn_us=self.turn_us,
