@@ -235,6 +235,7 @@ def test_the_kernel_is_told_the_rate_of_the_virtual_clock(
     command = replace(machine, real_time=real_time).command()
     words = command[command.index("-append") + 1].split()
     assert words.count("tsc_early_khz=1000000") == times
+    assert words.count("no_timer_check") == 1 - times
 
 
 # An emulator that counts its boots; as its first argument says, the first ones die of an int3.
