@@ -75,6 +75,11 @@ def test_a_figure_that_may_be_far_off_is_withheld_with_the_reason(
     alone = beliefs(monkeypatch, 0.0, 0.0, only=["teo_ng"])
     assert alone.withheld
     assert "no other recording" in command._reason(alone)
+    # A governor without a figure does not vanish from the JSON; infinity is none there.
+    for belief, off in ((found, 31.0), (alone, None)):
+        shown: Any = command._as_json(SimpleNamespace(why="", checks=[]), {"wteo": belief}, [])  # type: ignore[arg-type]
+        assert shown["figures"] == {}
+        assert shown["withheld"] == {"wteo": off}
 
 
 def test_replay_of_a_bounded_recorder_or_of_few_intervals_has_no_figure(

@@ -189,7 +189,8 @@ def _as_json(found: "Verdict", beliefs: Mapping[str, "Belief"], notes: Sequence[
             for label, one in beliefs.items() if not one.withheld
         },
         "withheld": {
-            label: one.off for label, one in beliefs.items() if one.withheld and isfinite(one.off)
+            label: one.off if isfinite(one.off) else None
+            for label, one in beliefs.items() if one.withheld
         },
     }  # fmt: skip
 
