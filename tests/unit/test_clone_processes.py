@@ -88,19 +88,23 @@ def test_a_task_of_before_the_phase_is_there_at_its_beginning(state: str) -> Non
     assert a.process == (state == "Z")
 
 
-@pytest.mark.parametrize(("rounds", "shows", "count"), [(30, 30, 30), (30, 12, 0), (12, 12, 0)])
+@pytest.mark.parametrize(
+    ("rounds", "shows", "tasks", "count"),
+    [(30, 30, 1, 30), (30, 12, 1, 0), (12, 12, 1, 0), (24, 24, 2, 12)],
+)
 def test_a_task_queues_work_of_rcu_if_most_ticks_after_it_show_some(
-    rounds: int, shows: int, count: int
+    rounds: int, shows: int, tasks: int, count: int
 ) -> None:
     made = Recording()
     made.mark(0, BEGIN)
     for turn in range(rounds):
-        us = 4000 * turn
+        # Tasks of one name count together.
+        us, who = 4000 * turn, f"a-{1 + turn % tasks}"
         made.expire(us + 100)
-        made.wake(us + 101, "<idle>-0", "a-1", "d.h3.")
+        made.wake(us + 101, "<idle>-0", who, "d.h3.")
         made.expired(us + 102)
-        made.switch(us + 105, "swapper/0-0", "a-1", "R")
-        made.switch(us + 150, "a-1", "swapper/0-0")
+        made.switch(us + 105, "swapper/0-0", who, "R")
+        made.switch(us + 150, who, "swapper/0-0")
         # The next tick comes after none of its runs.
         for at in (2000, 3000):
             made.expire(us + at, "0xb", "tick_nohz_handler")

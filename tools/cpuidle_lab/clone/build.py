@@ -15,7 +15,7 @@ from pathlib import Path
 
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.clone.calls import Call, Files, joined
-from cpuidle_lab.clone.drafts import Draft, Recorded, State, Timer, fit, steps_of
+from cpuidle_lab.clone.drafts import Draft, Recorded, State, Timer, fit, queueing_rcu, steps_of
 from cpuidle_lab.clone.events import (
     CLOSE,
     IN_INTERRUPT,
@@ -327,12 +327,18 @@ class _Reading:
             if joint.slots:
                 fit(joint.slots, 2 * number, kept)
         place = {id(task): number for number, task in enumerate(kept)}
+        rcu = queueing_rcu(kept)
         return [
             Task(
                 task.name,
                 task.priority,
                 task.cpu(pin and task.stays),
-                steps_of(task, split(task.steps) if task.loops else task.steps, place),
+                steps_of(
+                    task,
+                    split(task.steps) if task.loops else task.steps,
+                    place,
+                    rcu=task.name in rcu,
+                ),
                 pin and task.stays,
                 task.process,
             )

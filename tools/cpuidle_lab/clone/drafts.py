@@ -2,7 +2,7 @@
 """A task while its events are read, and the steps that it gets in the end."""
 
 import bisect
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -140,11 +140,6 @@ class Recorded:
             self.ticks[-1] = True
             self.steps.append(Draft(Kind.RCU))
 
-    @property
-    def queues_rcu(self) -> bool:
-        """RCU has work at most ticks after it ran; else the work may be that of other tasks."""
-        return sum(self.ticks) >= max(_RCU_LEAST, _RCU_MOST * len(self.ticks))
-
     def exits(self, state: str) -> None:
         """Note its end: a process was forked, and its parent reaps it.
 
@@ -198,11 +193,27 @@ def _absolute(timers: Sequence[Timer]) -> list[bool]:
     return [(grid and not one.relative) or not recurs(one.length_ns) for one in timers]
 
 
-def steps_of(task: Recorded, drafts: Sequence[Draft], place: Mapping[int, int]) -> list[Step]:
+def queueing_rcu(tasks: Iterable[Recorded]) -> set[str]:
+    """Return the names of tasks after which RCU has work at most ticks.
+
+    At fewer ticks the work may be that of other tasks. Tasks of one name count together: each of
+    them may run for few ticks.
+    """
+    ticks: dict[str, list[bool]] = defaultdict(list)
+    for task in tasks:
+        ticks[task.name] += task.ticks
+    return {name for name, found in ticks.items()
+            if sum(found) >= max(_RCU_LEAST, _RCU_MOST * len(found))}  # fmt: skip
+
+
+def steps_of(
+    task: Recorded, drafts: Sequence[Draft], place: Mapping[int, int], *, rcu: bool = False
+) -> list[Step]:
     """Return a task's steps; sleeps are told apart, and slack is set where it changes.
 
     Args:
         task: whose they are.
+        rcu: the task queues work of RCU.
         drafts: they.
         place: numbers of tasks in the program.
     """
@@ -213,7 +224,7 @@ def steps_of(task: Recorded, drafts: Sequence[Draft], place: Mapping[int, int]) 
     slack = DEFAULT_SLACK_NS
     for step in drafts:
         wanted = slack
-        if step.kind is Kind.RCU and not task.queues_rcu:
+        if step.kind is Kind.RCU and not rcu:
             continue
         if step.kind in (Kind.POST, Kind.FORK, Kind.REAP):
             if int(step.value) in place:
