@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Clones keep what tasks leave behind: work at the end of the phase."""
+"""Clones keep what tasks leave behind: work at the end of the phase, and work of RCU at exits."""
 
-from cpuidle_lab.clone.program import Program, Task
+from cpuidle_lab.clone import calibrate
+from cpuidle_lab.clone.program import Kind, Program, Step, Task
 from tests.unit.test_clone import BEGIN, END, Recording, lines
 
 
@@ -22,3 +23,20 @@ def test_work_of_a_task_that_waits_for_its_cpu_at_the_end_is_kept() -> None:
     made.wake(96, "<idle>-0", "b-2", "d.h3.")
     made.mark(100, END)
     assert lines(task_of(made.program(shared=False), "a"))[1:] == ["run 50000"]
+
+
+def test_exits_leave_as_much_work_of_rcu_as_recorded() -> None:
+    def of(us: int) -> Program:
+        steps = [Step(Kind.RUN, 5), Step(Kind.EXIT)]
+        tasks = [Task("a", steps=[*steps], process=True) for _ in range(20)]
+        return Program("x", "menu", 1, 0, tasks, rcu_ns=1000 * us)
+
+    def queued(made: Program) -> set[str]:
+        return {" ".join(lines(task)) for task in made.tasks}
+
+    once = calibrate.freeing(of(500), of(100))
+    assert queued(once) == {"run 5 rcu 20 exit"}
+    assert queued(calibrate.freeing(once, of(600))) == {"run 5 rcu 15 exit"}
+    assert queued(calibrate.freeing(of(100), of(500))) == {"run 5 exit"}
+    few = Program("x", "menu", 1, 0, of(500).tasks[:19], rcu_ns=500_000)
+    assert queued(calibrate.freeing(few, of(0))) == {"run 5 exit"}

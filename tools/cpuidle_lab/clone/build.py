@@ -54,6 +54,8 @@ class _Reading:
         self._timers: dict[str, Timer] = {}
         self._expiring: dict[int, tuple[str, str]] = {}
         self._serving: dict[int, str] = {}
+        self._since: dict[int, int] = {}
+        self.rcu_ns = 0
         # The task that ran last on a CPU since its tick, and at the tick.
         self._ran: dict[int, Recorded] = {}
         self._ticked: dict[int, Recorded | None] = {}
@@ -74,7 +76,7 @@ class _Reading:
             "hrtimer_expire_exit": lambda event: self._expiring.pop(event.cpu, None),
             "softirq_raise": self._raise,
             "softirq_entry": self._serve,
-            "softirq_exit": lambda event: self._serving.pop(event.cpu, None),
+            "softirq_exit": self._served,
             "sys_enter": self._calls,
             "sys_exit": self._returns,
         }
@@ -224,6 +226,11 @@ class _Reading:
 
     def _serve(self, event: Event) -> None:
         self._serving[event.cpu] = event.fields()["vec"]
+        self._since[event.cpu] = event.ts
+
+    def _served(self, event: Event) -> None:
+        if self._serving.pop(event.cpu, "") == _RCU:
+            self.rcu_ns += event.ts - self._since[event.cpu]
 
     def _wakeup_new(self, event: Event) -> None:
         told = event.fields()
@@ -409,4 +416,6 @@ def build(phase: PhaseEvents, path: Path, *, shared: bool = True, pin: bool = Fa
              for what, n in reading.outside.items()]  # fmt: skip
     start = (phase.start_ns + reading.offset_ns) % TICK_NS
     length = phase.end_ns - phase.start_ns
-    return Program(phase.workload, phase.governor, length, start, tasks, left, reading.joints)
+    return Program(
+        phase.workload, phase.governor, length, start, tasks, left, reading.joints, reading.rcu_ns
+    )

@@ -49,6 +49,8 @@ _ONE_PIECE = 1.5
 _OWED_MOST_NS = 3_000
 # Fewer pieces of a pair do not correct a task.
 _ENOUGH = 20
+# About the time of the callback that the player queues; a second play corrects it.
+_CALLBACK_NS = 1000
 
 
 def probe() -> Program:
@@ -143,15 +145,18 @@ def without(program: Program, costs: Costs, own: OwnCosts | None = None) -> Prog
     return replace(program, tasks=tasks)
 
 
-def corrected(recorded: Program, played: Program, costs: Costs) -> dict[tuple[int, str], float]:
-    """Return costs by which the median pieces of each task get their recorded lengths.
+def corrected(
+    recorded: Program, played: Program, costs: Costs, taken: OwnCosts | None = None
+) -> dict[tuple[int, str], float]:
+    """Return costs by which the usual pieces of each task get their recorded lengths.
 
     Tasks of one name make up for few pieces of each.
 
     Args:
         recorded: rebuilt from the recording, with nothing taken out.
         played: rebuilt from the recording of its clone.
-        costs: that were taken out of it.
+        costs: of the player.
+        taken: costs of the tasks that were taken out of it in their place.
     """
     theirs = {task.name: pieces(task) for task in played.tasks}
     alone: dict[tuple[int, str], _Lengths] = {}
@@ -165,7 +170,33 @@ def corrected(recorded: Program, played: Program, costs: Costs) -> dict[tuple[in
     for (number, pair), own in alone.items():
         for mine, again in (own, named[recorded.tasks[number].name, pair]):
             if min(len(mine), len(again)) >= _ENOUGH:
-                off = statistics.median(again) - statistics.median(mine)
-                found[number, pair] = costs.get(pair, 0.0) + off
+                # Exits share their CPUs with other work, so their lengths have no usual one.
+                usual = statistics.fmean if pair == _EXIT else statistics.median
+                before = (taken or {}).get((number, pair), costs.get(pair, 0.0))
+                found[number, pair] = before + usual(again) - usual(mine)
                 break
     return found
+
+
+def freeing(recorded: Program, played: Program) -> Program:
+    """Return a program whose processes leave as much work of RCU at their exits as was recorded.
+
+    A program frees its memory and files by RCU; a clone has fewer of them.
+
+    Args:
+        recorded: rebuilt from the recording.
+        played: rebuilt from the recording of its clone.
+    """
+    leaves = [task.process and task.steps[-1].kind is Kind.EXIT for task in recorded.tasks]
+    if sum(leaves) < _ENOUGH:
+        return recorded
+    missing = (recorded.rcu_ns - played.rcu_ns) // (sum(leaves) * _CALLBACK_NS)
+    tasks = []
+    for task, left in zip(recorded.tasks, leaves, strict=True):
+        steps = [*task.steps]
+        if left:
+            had = steps.pop(-2).value if len(steps) > 1 and steps[-2].kind is Kind.RCU else 0
+            if (count := had + missing) > 0:
+                steps.insert(-1, Step(Kind.RCU, count))
+        tasks.append(replace(task, steps=steps))
+    return replace(recorded, tasks=tasks)

@@ -45,8 +45,8 @@ class Kind(StrEnum):
 
 # Kinds without a number, and those that may do without; those with an end in front of it.
 _BARE, _MAYBE = (
-    frozenset({Kind.END, Kind.EXIT, Kind.RCU, Kind.LANE, Kind.AGAIN}),
-    frozenset({Kind.WAIT}),
+    frozenset({Kind.END, Kind.EXIT, Kind.LANE, Kind.AGAIN}),
+    frozenset({Kind.WAIT, Kind.RCU}),
 )
 _ON_ENDS = frozenset({Kind.READ, Kind.WRITE})
 _IN_LANES = frozenset({Kind.ON, Kind.AFTER, Kind.AGAIN})
@@ -64,7 +64,8 @@ class Step:
     Attributes:
         kind: what the task does.
         value: ns; of a post, a fork or a reap the number of a task; of a wait 0: without a
-            timer; of a read or a write bytes; of `on` the number of an end; of `after` ms.
+            timer; of `rcu` how often, 0: once; of a read or a write bytes; of `on` the number of
+            an end; of `after` ms.
         early: of a sleep: a post ends it, and stays.
         end: of a read or a write: the number of the end.
     """
@@ -131,6 +132,7 @@ class Program:
         tasks: a post names its target by the place in this list.
         left_out: what the recording had and the program has not, a sentence each.
         joints: pipes and connections.
+        rcu_ns: time of RCU's softirqs; the text does not have it.
     """
 
     name: str
@@ -140,6 +142,7 @@ class Program:
     tasks: list[Task]
     left_out: list[str] = field(default_factory=list)
     joints: list[Joint] = field(default_factory=list)
+    rcu_ns: int = 0
 
     @property
     def steps(self) -> int:

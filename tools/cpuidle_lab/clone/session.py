@@ -4,6 +4,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import repeat
 from pathlib import Path
 
 from cpuidle_lab.base.cache import cached
@@ -26,6 +27,8 @@ _MACHINE, _TURN_US, _LIMIT_S = "skx", 10, 1800
 _TRACE_MIB, _REST_MIB, _STEP_BYTES = 512, 1024, 320
 # Files of the clones in the guest begin so.
 _FILE = "clone"
+# The second one corrects what work of RCU at exits has changed.
+_CORRECTIONS = 2
 
 
 def _file(number: int) -> str:
@@ -150,23 +153,31 @@ def corrected(programs: Mapping[Regime, Program], place: Place) -> dict[Regime, 
 
     Args:
         programs: of the recordings, with nothing taken out, by the regime that recorded.
-        place: where each is played once, all in one boot.
+        place: where they are played, all in one boot for each correction.
 
     Raises:
         UserError: a boot fails.
     """
     costs = calibrated(place)
-    first = [calibrate.without(program, costs) for program in programs.values()]
-    plans = [
-        regime.plan(clone, _file(number))
-        for number, (regime, clone) in enumerate(zip(programs, first, strict=True))
-    ]
-    with scratch() as folder:
-        trace = _record(place, plans, first, folder, "Playing the clone once")
-        again = [build.build(phase, trace) for phase in events.phases(events.read(trace), trace)]
+    recorded = [*programs.values()]
+    own: list[calibrate.OwnCosts] = [{} for _ in recorded]
+    for _ in range(_CORRECTIONS):
+        before = recorded
+        clones = [calibrate.without(*each) for each in zip(recorded, repeat(costs), own)]
+        plans = [
+            regime.plan(clone, _file(number))
+            for number, (regime, clone) in enumerate(zip(programs, clones, strict=True))
+        ]
+        with scratch() as folder:
+            trace = _record(place, plans, clones, folder, "Playing the clone to correct it")
+            again = [build.build(one, trace) for one in events.phases(events.read(trace), trace)]
+        own = [calibrate.corrected(*each) for each in zip(recorded, again, repeat(costs), own)]
+        recorded = [calibrate.freeing(*each) for each in zip(recorded, again, strict=True)]
+        if recorded == before:
+            break
     return {
-        regime: calibrate.without(program, costs, calibrate.corrected(program, one, costs))
-        for (regime, program), one in zip(programs.items(), again, strict=True)
+        regime: calibrate.without(one, costs, costs_of_it)
+        for regime, one, costs_of_it in zip(programs, recorded, own, strict=True)
     }
 
 

@@ -384,6 +384,16 @@ static void reap(struct task *task)
 	reap_others();
 }
 
+/* The kernel drops a copy of the credentials by RCU. */
+static void queue_rcu(uint64_t times)
+{
+	uint64_t done = 0;
+
+	do
+		setfsuid(getuid());
+	while (++done < times);
+}
+
 static void do_step(struct task *me, const struct step *step)
 {
 	switch (step->kind) {
@@ -419,8 +429,7 @@ static void do_step(struct task *me, const struct step *step)
 		transfer(step);
 		break;
 	case RCU:
-		/* The kernel drops a copy of the credentials by RCU. */
-		setfsuid(getuid());
+		queue_rcu(step->value);
 		break;
 	case FORK:
 		start_process(&tasks[step->value], me);
