@@ -38,6 +38,7 @@ EXAMPLES = {
     "--all": "every workload and governor of crossval",
     "--all --only redis -o kept": "",
     "--all --only redis --judge kept": "the same recordings by other limits",
+    "--all --only redis --recordings kept": "clone the same recordings by other rules",
     "--only redis -o kept": "keep recording, clones and a picture",
     "--costs": "instructions and bytes of the events of calls",
 }
@@ -68,12 +69,13 @@ def record(
 ) -> Path:
     """Return a recording of a workload: for each shift against the tick, under each regime."""
     found = workloads.find(workload)
-    # Not every workload takes a seed; so each recording meets the tick at another point.
+    # Not every workload takes a seed; so each recording meets the tick at another point. The
+    # regimes take turns: a database answers faster as it warms up.
     phases = [
         (one, found.phase(one.governor, EVERY[workload][1], place.seed + number, one.settings),
          shift_ns)
-        for one in regimes
         for number, shift_ns in enumerate(session.SHIFTS_NS)
+        for one in regimes
     ]  # fmt: skip
     plans = [
         replace(phase, command=f"usleep {_WAIT_US + shift_ns // 1000}; {phase.command}",
@@ -121,10 +123,12 @@ def judged(
     *,
     calls: bool,
     output: Path | None = None,
+    recordings: Path | None = None,
 ) -> Iterator[Line]:
-    """Record a workload, clone it, and yield the rows."""
+    """Record a workload, unless its recording is kept, clone it, and yield the rows."""
     with _folder(output) as folder:
-        trace = record(workload, place, folder, regimes, calls=calls)
+        trace = (recordings / workload / TRACE if recordings
+                 else record(workload, place, folder, regimes, calls=calls))  # fmt: skip
         phases, real = events.phases(events.read(trace), trace), by_regime(trace)
         programs = {
             Regime(source): build.build(next(x for x in phases if x.governor == source), trace)
@@ -213,7 +217,7 @@ def _rows(workload: str, args: argparse.Namespace) -> Iterator[Line]:
         return rows(workload, by_regime(trace), session.by_clone(played))
     regimes = PREDICTED if args.all else CHECKED
     return judged(workload, _place(workload, args), regimes, calls=args.calls,
-                  output=args.output)  # fmt: skip
+                  output=args.output, recordings=args.recordings)  # fmt: skip
 
 
 def _lines(workload: str, args: argparse.Namespace, missed: list[str]) -> list[Line]:
@@ -314,6 +318,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
                         help="every workload of the lab, and how many pass")  # fmt: skip
     parser.add_argument("--judge", type=Path, metavar="FOLDER",
                         help="judge what -o left there, without the lab")  # fmt: skip
+    parser.add_argument("--recordings", type=Path, metavar="FOLDER",
+                        help="clone what -o left there, and record nothing")  # fmt: skip
     parser.add_argument("--no-calls", action="store_false", dest="calls",
                         help="record no calls: clones have no pipes and sockets")  # fmt: skip
     parser.add_argument("--costs", action="store_true",
