@@ -1,8 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
 """Clones keep what tasks leave behind: work at the end of the phase, and work of RCU at exits."""
 
-from cpuidle_lab.clone import calibrate
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cpuidle_lab.clone import build, calibrate, events, session
 from cpuidle_lab.clone.program import Kind, Program, Step, Task
+from cpuidle_lab.clone.session import Place, Regime
 from tests.unit.test_clone import BEGIN, END, Recording, lines
 
 
@@ -40,3 +47,58 @@ def test_exits_leave_as_much_work_of_rcu_as_recorded() -> None:
     assert queued(calibrate.freeing(of(100), of(500))) == {"run 5 exit"}
     few = Program("x", "menu", 1, 0, of(500).tasks[:19], rcu_ns=500_000)
     assert queued(calibrate.freeing(few, of(0))) == {"run 5 exit"}
+
+
+def test_the_time_of_rcus_softirqs_is_counted() -> None:
+    made = Recording()
+    made.mark(0, BEGIN)
+    for us, vector, length in ((10, "9", 5), (20, "7", 3), (30, "9", 2)):
+        made.add(us, "<idle>-0", f"softirq_entry: vec={vector} [action=X]", flags="..s1.")
+        made.add(us + length, "<idle>-0", f"softirq_exit: vec={vector} [action=X]", flags="..s1.")
+    made.arm(40, "a-1", 10)
+    made.switch(41, "a-1", "swapper/0-0")
+    made.expire(50)
+    made.wake(51, "<idle>-0", "a-1", "d.h3.")
+    made.mark(60, END)
+    assert made.program(shared=False).rcu_ns == 7000
+
+
+def test_exits_are_corrected_by_their_mean_and_other_pieces_by_their_median() -> None:
+    def of(name: str, lengths: list[int]) -> Program:
+        steps = [
+            Step(Kind.SLEEP, 5),
+            *(one for n in lengths for one in (Step(Kind.RUN, n), Step(Kind.EXIT))),
+        ]
+        return Program("x", "menu", 1, 0, [Task(name, steps=steps, process=True)])
+
+    few, many = [1000] * 20 + [1000] * 10, [1000] * 20 + [4000] * 10
+    (cost,) = calibrate.corrected(of("a", few), of("c0", many), {}).values()
+    assert cost == 1000
+    sleeps = [[Step(Kind.SLEEP, 5), Step(Kind.RUN, n)] for n in many]
+    other = Program("x", "menu", 1, 0, [Task("c0", steps=[one for two in sleeps for one in two])])
+    mine = Program(
+        "x", "menu", 1, 0, [Task("a", steps=[Step(Kind.SLEEP, 5), Step(Kind.RUN, 1000)] * 30)]
+    )
+    assert calibrate.corrected(mine, other, {}) == {(0, "SS"): 0}
+
+
+@pytest.mark.parametrize(("work_ns", "plays"), [(0, 1), (500_000, 2)])
+def test_a_clone_whose_exits_get_work_of_rcu_is_corrected_twice(
+    work_ns: int, plays: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tasks = [Task("a", steps=[Step(Kind.RUN, 5), Step(Kind.EXIT)], process=True)] * 20
+    recorded = Program("x", "menu", 1, 0, tasks, rcu_ns=work_ns)
+    played: list[Program] = []
+
+    def play(*words: Any) -> Path:
+        played.extend(words[2])
+        return Path("trace.dat")
+
+    monkeypatch.setattr(session, "calibrated", lambda _: {})
+    monkeypatch.setattr(session, "_record", play)
+    monkeypatch.setattr(events, "read", lambda _: [])
+    monkeypatch.setattr(events, "phases", lambda *_: [None])
+    monkeypatch.setattr(build, "build", lambda *_: replace(recorded, rcu_ns=0))
+    (made,) = session.corrected({Regime("menu"): recorded}, Place()).values()
+    assert len(played) == plays
+    assert ("rcu 50" in lines(made.tasks[0])) == (plays == 2)
