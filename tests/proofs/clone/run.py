@@ -303,6 +303,8 @@ def run(args: argparse.Namespace) -> int:
     if args.costs:
         cost.table(args.kernel, args.seed).print(console())
         return 0
+    if args.output:
+        make_folder(args.output)
     missed = every(args) if args.all else chosen(args)
     for sentence in missed:
         print(f"missed: {sentence}")
