@@ -34,19 +34,22 @@ def test_work_of_a_task_that_waits_for_its_cpu_at_the_end_is_kept() -> None:
 
 def test_exits_leave_as_much_work_of_rcu_as_recorded() -> None:
     def of(us: int) -> Program:
-        steps = [Step(Kind.RUN, 5), Step(Kind.EXIT)]
+        steps = [Step(Kind.RUN, 50_000), Step(Kind.EXIT)]
         tasks = [Task("a", steps=[*steps], process=True) for _ in range(20)]
+        tasks.append(Task("empty", process=True))
         return Program("x", "menu", 1, 0, tasks, rcu_ns=1000 * us)
 
     def queued(made: Program) -> set[str]:
-        return {" ".join(lines(task)) for task in made.tasks}
+        return {" ".join(lines(task)) for task in made.tasks if task.steps}
 
     once = calibrate.freeing(of(500), of(100))
-    assert queued(once) == {"run 5 rcu 20 exit"}
-    assert queued(calibrate.freeing(once, of(600))) == {"run 5 rcu 15 exit"}
-    assert queued(calibrate.freeing(of(100), of(500))) == {"run 5 exit"}
+    assert queued(once) == {"run 50000 rcu 20 exit"}
+    assert queued(calibrate.freeing(once, of(600))) == {"run 50000 rcu 15 exit"}
+    assert queued(calibrate.freeing(of(100), of(500))) == {"run 50000 exit"}
+    # The callbacks have no more time than the exit.
+    assert queued(calibrate.freeing(of(5000), of(0))) == {"run 50000 rcu 50 exit"}
     few = Program("x", "menu", 1, 0, of(500).tasks[:19], rcu_ns=500_000)
-    assert queued(calibrate.freeing(few, of(0))) == {"run 5 exit"}
+    assert queued(calibrate.freeing(few, of(0))) == {"run 50000 exit"}
 
 
 def test_the_time_of_rcus_softirqs_is_counted() -> None:
@@ -86,7 +89,8 @@ def test_exits_are_corrected_by_their_mean_and_other_pieces_by_their_median() ->
 def test_a_clone_whose_exits_get_work_of_rcu_is_corrected_twice(
     work_ns: int, plays: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tasks = [Task("a", steps=[Step(Kind.RUN, 5), Step(Kind.EXIT)], process=True)] * 20
+    steps = [Step(Kind.RUN, 50_000), Step(Kind.EXIT)]
+    tasks = [Task("a", steps=steps, process=True)] * 20
     recorded = Program("x", "menu", 1, 0, tasks, rcu_ns=work_ns)
     played: list[Program] = []
 
@@ -101,4 +105,4 @@ def test_a_clone_whose_exits_get_work_of_rcu_is_corrected_twice(
     monkeypatch.setattr(build, "build", lambda *_: replace(recorded, rcu_ns=0))
     (made,) = session.corrected({Regime("menu"): recorded}, Place()).values()
     assert len(played) == plays
-    assert ("rcu 50" in lines(made.tasks[0])) == (plays == 2)
+    assert ("rcu 50" in lines(made.tasks[0])) == (plays == 2), lines(made.tasks[0])

@@ -187,7 +187,8 @@ def freeing(recorded: Program, played: Program) -> Program:
         recorded: rebuilt from the recording.
         played: rebuilt from the recording of its clone.
     """
-    leaves = [task.process and task.steps[-1].kind is Kind.EXIT for task in recorded.tasks]
+    leaves = [task.process and [one.kind for one in task.steps[-1:]] == [Kind.EXIT]
+              for task in recorded.tasks]  # fmt: skip
     if sum(leaves) < _ENOUGH:
         return recorded
     missing = (recorded.rcu_ns - played.rcu_ns) // (sum(leaves) * _CALLBACK_NS)
@@ -196,7 +197,9 @@ def freeing(recorded: Program, played: Program) -> Program:
         steps = [*task.steps]
         if left:
             had = steps.pop(-2).value if len(steps) > 1 and steps[-2].kind is Kind.RCU else 0
-            if (count := had + missing) > 0:
+            # It takes time of the exit, and no more than that has.
+            most = steps[-2].value if len(steps) > 1 and steps[-2].kind is Kind.RUN else 0
+            if (count := min(had + missing, most // _CALLBACK_NS)) > 0:
                 steps.insert(-1, Step(Kind.RCU, count))
         tasks.append(replace(task, steps=steps))
     return replace(recorded, tasks=tasks)
