@@ -38,7 +38,7 @@ EXAMPLES = {
     "--all": "every workload and governor of crossval",
     "--all --only redis -o kept": "",
     "--all --only redis --judge kept": "the same recordings by other limits",
-    "--all --only redis --recordings kept": "clone the same recordings by other rules",
+    "--all --only redis --kept kept": "clone the same recordings by other rules",
     "--only redis -o kept": "keep recording, clones and a picture",
     "--costs": "instructions and bytes of the events of calls",
 }
@@ -217,7 +217,7 @@ def _rows(workload: str, args: argparse.Namespace) -> Iterator[Line]:
         return rows(workload, by_regime(trace), session.by_clone(played))
     regimes = PREDICTED if args.all else CHECKED
     return judged(workload, _place(workload, args), regimes, calls=args.calls,
-                  output=args.output, recordings=args.recordings)  # fmt: skip
+                  output=args.output, recordings=args.kept)  # fmt: skip
 
 
 def _lines(workload: str, args: argparse.Namespace, missed: list[str]) -> list[Line]:
@@ -320,7 +320,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
                         help="every workload of the lab, and how many pass")  # fmt: skip
     parser.add_argument("--judge", type=Path, metavar="FOLDER",
                         help="judge what -o left there, without the lab")  # fmt: skip
-    parser.add_argument("--recordings", type=Path, metavar="FOLDER",
+    parser.add_argument("--kept", type=Path, metavar="FOLDER",
                         help="clone what -o left there, and record nothing")  # fmt: skip
     parser.add_argument("--no-calls", action="store_false", dest="calls",
                         help="record no calls: clones have no pipes and sockets")  # fmt: skip
