@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cpuidle_lab.base.errors import FAILURE, UserError
+from cpuidle_lab.base.errors import FAILURE, USAGE, UserError
 from cpuidle_lab.cli import main
 from cpuidle_lab.clone.believe import Belief
 from cpuidle_lab.clone.session import Place
@@ -120,3 +120,11 @@ def test_recordings_that_are_not_there_are_one_sentence(
     said = capsys.readouterr()
     assert sentence in said.out + said.err
     assert "+--" not in said.out
+
+
+def test_clones_of_kept_recordings_replace_no_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["experiment", "clone", "--all", "--kept", str(tmp_path), "-o", f"{tmp_path}/."]
+    assert main(words) == USAGE
+    assert "would replace" in capsys.readouterr().err

@@ -303,6 +303,8 @@ def run(args: argparse.Namespace) -> int:
     if args.costs:
         cost.table(args.kernel, args.seed).print(console())
         return 0
+    if args.output and args.kept and args.output.resolve() == args.kept.resolve():
+        raise UserError(f"{args.kept}: has clones that -o would replace; choose another -o", USAGE)
     if args.output:
         make_folder(args.output)
     missed = every(args) if args.all else chosen(args)
