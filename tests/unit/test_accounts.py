@@ -25,8 +25,8 @@ TRACE = """\
 
 
 # The trace may begin within a period; switches without a wake-up are those of a poll.
-def test_the_calls_of_an_idle_period_are_summed() -> None:
-    assert list(costs.periods(TRACE)) == [10_804, 1_001]
+def test_the_calls_of_an_idle_period_belong_together() -> None:
+    assert list(costs.periods(TRACE)) == [(500, 300, 10_004), (600, 301, 100)]
     assert list(costs.periods("")) == []
 
 
@@ -65,8 +65,15 @@ def test_an_idle_period_is_as_long_as_the_kernel_measured_it() -> None:
     assert found.columns == idle.columns
 
 
-# Where the clock counts another CPU's instructions, most periods are longer.
+# Where the clock counts another CPU's instructions, no period may be without them.
 def test_the_typical_time_is_that_of_the_cpu_alone() -> None:
-    shared = [2654] * 2 + [2600] + [5471] * 6 + [7082, 9000] * 10
+    calls = (907, 840, 907)
+    shared = [tuple(ns + 1000 * (k == late) for k, ns in enumerate(calls)) for late in range(3)] * 9
     assert costs.typical(shared, is_shared=True) == 2654
-    assert costs.typical(shared, is_shared=False) == 7082
+    assert costs.typical(shared, is_shared=False) == 3654
+
+
+# A rarer path of the kernel is five instructions shorter; a scattered call has no frequent time.
+def test_a_rare_time_of_a_call_is_not_its_typical_one() -> None:
+    assert costs.alone([902] + [907] * 5 + [6214] * 6) == 907
+    assert costs.alone([*range(2000, 2018), 907, 907]) == 907

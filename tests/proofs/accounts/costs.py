@@ -97,8 +97,8 @@ def script() -> str:
     return _SCRIPT + "\n".join(lines)
 
 
-def periods(text: str) -> Iterator[int]:
-    """Yield the time in the account of each idle period of a trace, ns."""
+def periods(text: str) -> Iterator[tuple[int, ...]]:
+    """Yield the times of each idle period's CALLS in a trace, ns."""
     calls: list[tuple[str, int]] = []
     for line in text.splitlines():
         if not (found := _LINE.match(line)):
@@ -106,19 +106,25 @@ def periods(text: str) -> Iterator[int]:
         calls.append((found[3], round(1000 * float(found[2]))))
         calls = calls[-len(CALLS) :]
         if [name for name, _ in calls] == CALLS:
-            yield sum(ns for _, ns in calls)
+            yield tuple(ns for _, ns in calls)
             calls = []
 
 
-def typical(each: Sequence[int], is_shared: bool) -> int:
-    """Return the most frequent time; if the clock has other work, the least of frequent ones.
+def alone(each: Sequence[int]) -> int:
+    """Return the least of a call's frequent times, those that one call in ten takes.
 
-    Where CPU 1 is busy the clock counts its instructions in most periods. Of the times that one in
-    twenty has, the least is that of CPU 0 alone.
+    Where CPU 1 is busy the clock counts its instructions in many calls, which take longer.
     """
     counts = Counter(each)
-    common = [ns for ns, count in counts.items() if 20 * count >= len(each)]
-    return min(common) if is_shared and common else mode(each)
+    return min((ns for ns, count in counts.items() if 10 * count >= len(each)), default=mode(each))
+
+
+def typical(each: Sequence[tuple[int, ...]], is_shared: bool) -> int:
+    """Return the most frequent time of a period; on a shared clock, the sum of its calls alone.
+
+    A whole period is seldom without instructions of the other CPU, each call often is.
+    """
+    return sum(map(alone, zip(*each, strict=True))) if is_shared else mode(map(sum, each))
 
 
 def measure(cpus: int, folder: Path) -> list[Cost]:
