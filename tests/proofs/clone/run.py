@@ -69,14 +69,13 @@ def record(
 ) -> Path:
     """Return a recording of a workload: for each shift against the tick, under each regime."""
     found = workloads.find(workload)
-    # Not every workload takes a seed; so each recording meets the tick at another point. The
-    # regimes take turns: a database answers faster as it warms up.
+    # A clone has the requests of one seed, so all recordings have them, at other points of the
+    # tick. The regimes take turns: a database answers faster as it warms up.
     phases = [
-        (one, found.phase(one.governor, EVERY[workload][1], place.seed + number, one.settings),
-         shift_ns)
-        for number, shift_ns in enumerate(session.SHIFTS_NS)
+        (one, found.phase(one.governor, EVERY[workload][1], place.seed, one.settings), shift_ns)
+        for shift_ns in session.SHIFTS_NS
         for one in regimes
-    ]  # fmt: skip
+    ]
     plans = [
         replace(phase, command=f"usleep {_WAIT_US + shift_ns // 1000}; {phase.command}",
                 request_us=one.request_us)
