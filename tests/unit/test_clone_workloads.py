@@ -55,6 +55,16 @@ def test_all_workloads_are_counted_past_one_that_fails(
     assert (code == FAILURE) == (passed < run.PASS_LEAST)
 
 
+def test_chosen_workloads_are_named_if_they_do_not_pass(
+    regrets: dict[str, tuple[float, float]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    regrets |= {"redis": GOOD, "idle": BAD}
+    assert main(["experiment", "clone", "--all", "--only", "redis"]) == 0
+    assert main(["experiment", "clone", "--all", "--only", "redis", "idle", "fio-1"]) == FAILURE
+    missed = [line for line in capsys.readouterr().out.splitlines() if line.startswith("missed")]
+    assert missed == [f"missed: {name}: does not pass the gates" for name in ("idle", "fio-1")]
+
+
 def test_a_clone_within_the_gates_may_miss_the_limit_of_another_governor(
     regrets: dict[str, tuple[float, float]],
     tmp_path: Path,

@@ -111,7 +111,6 @@ def _folder(output: Path | None) -> Iterator[Path]:
         with scratch() as folder:
             yield folder
     else:
-        make_folder(output)
         yield output
 
 
@@ -264,8 +263,13 @@ def every(args: argparse.Namespace) -> list[str]:
         near = sum(abs(line.check.error) <= NEAR_POINTS for line in crossed)
         print(f"of these the mean cross error is {clone:.2f} points, that of replay {replay:.2f}; "
               f"{near} of {len(crossed)} clones are within {NEAR_POINTS:g} points")  # fmt: skip
-    few = f"fewer than {PASS_LEAST} of {len(EVERY)} workloads pass the gates"
-    return [*([few] if len(passed) < PASS_LEAST else []), *uncertain(rows)]
+    if len(names) < len(EVERY):
+        too_few = [f"{name}: does not pass the gates" for name in names if name not in passed]
+    elif len(passed) < PASS_LEAST:
+        too_few = [f"fewer than {PASS_LEAST} of {len(EVERY)} workloads pass the gates"]
+    else:
+        too_few = []
+    return [*too_few, *uncertain(rows)]
 
 
 def _show(lines: Sequence[Line], output: Path | None) -> None:
