@@ -60,6 +60,8 @@ class _Windows:
 
     def saving(self, begin_ns: Array, end_ns: Array) -> Array:
         """Return savings by level, of intervals from a begin (rows) to several ends (columns)."""
+        if not len(self.end_ns):
+            return np.zeros((len(self.power_mw), *end_ns.shape))
         whole = self._net(self.end_ns - self.begin_ns)
         before = np.concatenate([np.zeros((len(whole), 1)), np.cumsum(whole, axis=1)], axis=1)
         first = np.searchsorted(self.end_ns, begin_ns, side="right")

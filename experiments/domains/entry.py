@@ -174,16 +174,16 @@ class Domains:
         result = Findings(same=_SAME, differs=_DIFFERS, meaning=_MEANING)
         result.sources = {name: sources(name) for name in GOVERNORS}
         for tree in TREES:
-            rooms = [
-                mean(_of(found, tree, replayed.OWN, 2, seed=seed) or [0.0])
-                for seed in range(1, request.seeds + 1)
+            each = [
+                _of(found, tree, replayed.OWN, 2, seed=seed) for seed in range(1, request.seeds + 1)
             ]
+            rooms = [mean(one) for one in each if one]
             result.rows.append(Row(f"{tree}: lost by not knowing the neighbours", ours=rooms,
                                    unit="%"))  # fmt: skip
-            saved = [
-                -mean(_changes(found, tree, KNOWING, seed=seed) or [0.0])
-                for seed in range(1, request.seeds + 1)
+            each = [
+                _changes(found, tree, KNOWING, seed=seed) for seed in range(1, request.seeds + 1)
             ]
+            saved = [-mean(one) for one in each if one]
             result.rows.append(Row(f"{tree}: saved by knowing them", ours=saved, unit="%"))
         result.sections = [_rooms(found), _bound(found), _policies(found), _governors(found)]
         if left := len(jobs) - len(found):
@@ -317,6 +317,12 @@ def _programs(found: Mapping[programs.Program, Figures]) -> Section:
         f"Recorded once in the lab under {programs.RECORDER}, with {machines.CPUS} CPUs and the "
         "idle states of the tree. Regret of the machine against the joint oracle, %."
     )
+    every = programs.plan()
+    if left := len(every) - len(found):
+        note += (
+            f" {left} of {len(every)} programs have no figure: they were not measured with these "
+            "sources, or the joint oracle is a bound there."
+        )
     section = Section("programs", "Programs")
     section.tables.append(Table("Programs on four CPUs, %", heads, rows, 1, note))
     return section

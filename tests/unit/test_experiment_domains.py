@@ -123,6 +123,23 @@ def test_the_saving_of_an_interval_is_that_of_the_windows_in_it() -> None:
             assert found[:, row, column] == pytest.approx(_naive(windows, begin, end))
 
 
+# Neighbours that are never idle together leave a domain up.
+def test_without_windows_nothing_is_saved() -> None:
+    none, levels = np.array([], np.int64), np.array([0.0, 2.0])
+    windows = bound._Windows(none, none, levels, levels, 0.5)
+    assert not windows.saving(np.array([0, 10]), np.array([[5, 9, 20], [15, 19, 30]])).any()
+
+
+def test_programs_without_a_figure_are_counted() -> None:
+    one = ("xeon", "hackbench-pipe")
+    labels = (*entry.GOVERNORS, OWN, entry.KNOWING, entry.LAST_MAN)
+    figures = {label: [1.0, 0.5, 0.5] for label in labels}
+    (table,) = entry._programs({one: figures}).tables
+    assert len(table.rows) == 1 and "3 of 4 programs have no figure" in table.note
+    every = dict.fromkeys(programs.plan(), figures)
+    assert "no figure" not in entry._programs(every).tables[0].note
+
+
 def test_times_in_which_all_are_idle_end_at_each_wake_up() -> None:
     zero = np.zeros((2, 1))
     one = Intervals(np.array([0, 20]), np.array([20, 50]), zero)
