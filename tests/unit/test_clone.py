@@ -320,8 +320,13 @@ def test_a_first_run_corrects_the_cost_of_a_task() -> None:
         steps = [Step(Kind.SLEEP, 5), Step(Kind.RUN, length)] * 30
         return Program("x", "menu", 1, 0, [Task(name, steps=steps)])
 
-    assert calibrate.corrected(of("a", 5000), of("c0", 5400), {"SS": 1000.0}) == {(0, "SS"): 1400.0}
-    assert calibrate.corrected(of("a", 5000), of("c1", 5400), {}) == {}
+    made = of("a", 5000)
+    found = calibrate.corrected(made, [of("c0", 5400)], {"SS": 1000.0})
+    assert found == {(0, "SS"): 1400.0}
+    assert calibrate.corrected(made, [of("c1", 5400)], {}) == {}
+    # The clone is played at several points of the tick.
+    several = [of("c0", length) for length in (5000, 5400, 5400)]
+    assert calibrate.corrected(made, several, {}) == {(0, "SS"): 400.0}
     # Each of two tasks of a name has too few pieces, both together have enough.
     few = [[Step(Kind.SLEEP, 5), Step(Kind.RUN, length)] * 12 for length in (5000, 5400)]
     made, again = (
@@ -329,9 +334,9 @@ def test_a_first_run_corrects_the_cost_of_a_task() -> None:
         for names, steps in zip((("a", "a"), ("c0", "c1")), few, strict=True)
     )
     both = {(0, "SS"): 400.0, (1, "SS"): 400.0}
-    assert calibrate.corrected(made, again, {}) == both
+    assert calibrate.corrected(made, [again], {}) == both
     made.tasks[1].name = "b"
-    assert calibrate.corrected(made, again, {}) == {}
+    assert calibrate.corrected(made, [again], {}) == {}
 
 
 def test_the_calibrating_program_has_all_pairs_of_events() -> None:

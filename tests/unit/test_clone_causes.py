@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from cpuidle_lab.clone import build, calibrate, events, session
+from cpuidle_lab.clone.play import ClonePlan
 from cpuidle_lab.clone.program import Kind, Program, Step, Task
 from cpuidle_lab.clone.session import Place, Regime
 from tests.unit.test_clone import BEGIN, END, Recording, lines
@@ -32,38 +33,99 @@ def test_work_of_a_task_that_waits_for_its_cpu_at_the_end_is_kept() -> None:
     assert lines(task_of(made.program(shared=False), "a"))[1:] == ["run 50000"]
 
 
-def test_exits_leave_as_much_work_of_rcu_as_recorded() -> None:
-    def of(us: int) -> Program:
-        steps = [Step(Kind.RUN, 50_000), Step(Kind.EXIT)]
-        tasks = [Task("a", steps=[*steps], process=True) for _ in range(20)]
-        tasks.append(Task("empty", process=True))
-        return Program("x", "menu", 1, 0, tasks, rcu_ns=1000 * us)
-
-    def queued(made: Program) -> set[str]:
-        return {" ".join(lines(task)) for task in made.tasks if task.steps}
-
-    once = calibrate.freeing(of(500), of(100))
-    assert queued(once) == {"run 50000 rcu 20 exit"}
-    assert queued(calibrate.freeing(once, of(600))) == {"run 50000 rcu 15 exit"}
-    assert queued(calibrate.freeing(of(100), of(500))) == {"run 50000 exit"}
-    # The callbacks have no more time than the exit.
-    assert queued(calibrate.freeing(of(5000), of(0))) == {"run 50000 rcu 50 exit"}
-    few = Program("x", "menu", 1, 0, of(500).tasks[:19], rcu_ns=500_000)
-    assert queued(calibrate.freeing(few, of(0))) == {"run 50000 exit"}
+def _softirq(made: Recording, us: float, length_us: float, who: str = "<idle>-0") -> None:
+    """Let a softirq of RCU run."""
+    made.add(us, who, "softirq_entry: vec=9 [action=RCU]", flags="..s1.")
+    made.add(us + length_us, who, "softirq_exit: vec=9 [action=RCU]", flags="..s1.")
 
 
-def test_the_time_of_rcus_softirqs_is_counted() -> None:
+def _tick(made: Recording, us: float) -> None:
+    made.expire(us, "0xb", "tick_nohz_handler")
+    made.expired(us + 1, "0xb")
+
+
+def _freed(ticks: list[int], served: int, length_us: float, *, state: str = "S") -> list[str]:
+    """Return the steps of a task that runs once after a tick; RCU works after one of the next."""
     made = Recording()
     made.mark(0, BEGIN)
-    for us, vector, length in ((10, "9", 5), (20, "7", 3), (30, "9", 2)):
-        made.add(us, "<idle>-0", f"softirq_entry: vec={vector} [action=X]", flags="..s1.")
-        made.add(us + length, "<idle>-0", f"softirq_exit: vec={vector} [action=X]", flags="..s1.")
-    made.arm(40, "a-1", 10)
-    made.switch(41, "a-1", "swapper/0-0")
-    made.expire(50)
-    made.wake(51, "<idle>-0", "a-1", "d.h3.")
-    made.mark(60, END)
-    assert made.program(shared=False).rcu_ns == 7000
+    _tick(made, 500)
+    made.switch(1000, "swapper/0-0", "a-1", "R")
+    made.switch(1100, "a-1", "swapper/0-0", state)
+    for us in ticks:
+        _tick(made, us)
+        if us == served:
+            _softirq(made, us + 10, length_us)
+    made.expire(60_000)
+    made.wake(60_001, "<idle>-0", "c-3", "d.h3.")
+    made.mark(61_000, END)
+    return lines(task_of(made.program(shared=False), "a"))
+
+
+@pytest.mark.parametrize(
+    ("served", "length_us", "queued"),
+    [
+        (8500, 31, ["rcu 50"]),
+        (12_500, 31, ["rcu 50"]),
+        # The callbacks of this tick are older than the run.
+        (4500, 31, []),
+        # Without work RCU's softirq takes 1 us.
+        (8500, 1, []),
+    ],
+)
+def test_a_task_queues_the_work_that_rcu_does_at_a_later_tick(
+    served: int, length_us: float, queued: list[str]
+) -> None:
+    steps = _freed([4500, 8500, 12_500], served, length_us)
+    assert steps == ["until 0", "run 100000", *queued]
+
+
+def test_a_tick_that_was_stopped_shows_that_no_work_of_rcu_was_left() -> None:
+    assert "rcu 50" in _freed([4500, 8500, 12_500], 12_500, 31)
+    assert "rcu 50" not in _freed([4500, 12_500], 12_500, 31)
+
+
+def test_a_task_that_ends_queues_its_work_before() -> None:
+    assert _freed([4500, 8500], 8500, 31, state="X")[-2:] == ["rcu 50", "exit"]
+
+
+def test_a_task_that_runs_through_a_tick_queues_its_work_there() -> None:
+    made = Recording()
+    made.mark(0, BEGIN)
+    made.switch(1000, "swapper/0-0", "a-1", "R")
+    made.arm(2000, "a-1", 9000)
+    for us in (4500, 8500):
+        _tick(made, us)
+    _softirq(made, 8510, 31, "a-1")
+    made.switch(8600, "a-1", "swapper/0-0")
+    made.expire(11_000)
+    made.wake(11_001, "<idle>-0", "a-1", "d.h3.")
+    made.expired(11_002)
+    made.mark(12_000, END)
+    steps = lines(task_of(made.program(shared=False), "a"))
+    assert steps[:3] == ["until 0", "rcu 50", "run 7600000"]
+
+
+def test_a_first_run_corrects_the_work_of_rcu() -> None:
+    def of(*counts: int) -> Program:
+        steps = [one for n in counts for one in (Step(Kind.RUN, 5), Step(Kind.RCU, n))]
+        return Program("x", "menu", 1, 0, [Task("a", steps=[*steps, Step(Kind.EXIT)])])
+
+    def queued(made: Program) -> list[int]:
+        return [step.value for step in made.tasks[0].steps if step.kind is Kind.RCU]
+
+    assert queued(calibrate.freeing(of(80, 20, 1), [of(101)])) == [80, 20, 1]
+    # The clone had half as much more, on the mean; that of the player itself stays.
+    assert queued(calibrate.freeing(of(80, 20), [of(160), of(140)])) == [40, 10]
+    assert queued(calibrate.freeing(of(80, 20), [of(50), of(50)])) == [120, 30]
+    assert queued(calibrate.freeing(of(80, 20, 1), [of(300)])) == []
+    assert queued(calibrate.freeing(of(), [of(300)])) == []
+
+
+def test_the_time_to_queue_work_of_rcu_is_taken_out_of_the_work_behind_it() -> None:
+    steps = [Step(Kind.RUN, 90_000), Step(Kind.RCU, 20), Step(Kind.SLEEP, 5),
+             Step(Kind.RUN, 50_000), Step(Kind.RUN, 9000)]  # fmt: skip
+    made = calibrate.without(Program("x", "menu", 1, 0, [Task("a", steps=steps)]), {})
+    assert lines(made.tasks[0]) == ["run 90000", "rcu 20", "sleep 5", "run 20200", "run 9000"]
 
 
 def test_exits_are_corrected_by_their_mean_and_other_pieces_by_their_median() -> None:
@@ -75,34 +137,34 @@ def test_exits_are_corrected_by_their_mean_and_other_pieces_by_their_median() ->
         return Program("x", "menu", 1, 0, [Task(name, steps=steps, process=True)])
 
     few, many = [1000] * 20 + [1000] * 10, [1000] * 20 + [4000] * 10
-    (cost,) = calibrate.corrected(of("a", few), of("c0", many), {}).values()
+    (cost,) = calibrate.corrected(of("a", few), [of("c0", many)], {}).values()
     assert cost == 1000
     sleeps = [[Step(Kind.SLEEP, 5), Step(Kind.RUN, n)] for n in many]
     other = Program("x", "menu", 1, 0, [Task("c0", steps=[one for two in sleeps for one in two])])
     mine = Program(
         "x", "menu", 1, 0, [Task("a", steps=[Step(Kind.SLEEP, 5), Step(Kind.RUN, 1000)] * 30)]
     )
-    assert calibrate.corrected(mine, other, {}) == {(0, "SS"): 0}
+    assert calibrate.corrected(mine, [other], {}) == {(0, "SS"): 0}
 
 
-@pytest.mark.parametrize(("work_ns", "plays"), [(0, 1), (500_000, 2)])
-def test_a_clone_whose_exits_get_work_of_rcu_is_corrected_twice(
-    work_ns: int, plays: int, monkeypatch: pytest.MonkeyPatch
+def test_a_clone_is_corrected_by_plays_at_all_points_of_the_tick(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    steps = [Step(Kind.RUN, 50_000), Step(Kind.EXIT)]
-    tasks = [Task("a", steps=steps, process=True)] * 20
-    recorded = Program("x", "menu", 1, 0, tasks, rcu_ns=work_ns)
-    played: list[Program] = []
+    steps = [Step(Kind.RUN, 50_000), Step(Kind.RCU, 40), Step(Kind.SLEEP, 5)]
+    recorded = Program("x", "menu", 1, 0, [Task("a", steps=steps * 20)])
+    shifts: list[int] = []
 
-    def play(*words: Any) -> Path:
-        played.extend(words[2])
+    def play(_place: Place, plans: list[ClonePlan], *_: Any) -> Path:
+        shifts.extend(one.shift_ns for one in plans)
         return Path("trace.dat")
 
     monkeypatch.setattr(session, "calibrated", lambda _: {})
     monkeypatch.setattr(session, "_record", play)
     monkeypatch.setattr(events, "read", lambda _: [])
-    monkeypatch.setattr(events, "phases", lambda *_: [None])
-    monkeypatch.setattr(build, "build", lambda *_: replace(recorded, rcu_ns=0))
+    monkeypatch.setattr(events, "phases", lambda *_: shifts)
+    nothing = replace(recorded, tasks=[Task("c0")])
+    monkeypatch.setattr(build, "build", lambda shift, _: nothing if shift else recorded)
     (made,) = session.corrected({Regime("menu"): recorded}, Place()).values()
-    assert len(played) == plays
-    assert ("rcu 50" in lines(made.tasks[0])) == (plays == 2), lines(made.tasks[0])
+    assert shifts == [*session.SHIFTS_NS]
+    # One play of three had the work that was recorded, the others none.
+    assert lines(made.tasks[0])[1] == "rcu 67"

@@ -88,36 +88,6 @@ def test_a_task_of_before_the_phase_is_there_at_its_beginning(state: str) -> Non
     assert a.process == (state == "Z")
 
 
-@pytest.mark.parametrize(
-    ("rounds", "shows", "tasks", "count"),
-    [(30, 30, 1, 30), (30, 12, 1, 0), (12, 12, 1, 0), (24, 24, 2, 12)],
-)
-def test_a_task_queues_work_of_rcu_if_most_ticks_after_it_show_some(
-    rounds: int, shows: int, tasks: int, count: int
-) -> None:
-    made = Recording()
-    made.mark(0, BEGIN)
-    for turn in range(rounds):
-        # Tasks of one name count together.
-        us, who = 4000 * turn, f"a-{1 + turn % tasks}"
-        made.expire(us + 100)
-        made.wake(us + 101, "<idle>-0", who, "d.h3.")
-        made.expired(us + 102)
-        made.switch(us + 105, "swapper/0-0", who, "R")
-        made.switch(us + 150, who, "swapper/0-0")
-        # The next tick comes after none of its runs.
-        for at in (2000, 3000):
-            made.expire(us + at, "0xb", "tick_nohz_handler")
-            if turn < shows:
-                made.add(us + at, "<idle>-0", "softirq_raise: vec=9 [action=RCU]", flags="d.h1.")
-            made.expired(us + at + 1, "0xb")
-    made.mark(4000 * rounds, END)
-    task = next(task for task in made.program(shared=False).tasks if task.name == "a")
-    assert lines(task).count("rcu") == count
-    # It stands behind the work, before the sleep.
-    assert count == 0 or lines(task)[2:4] == ["run 45000", "rcu"]
-
-
 def test_lanes_keep_forks_and_exits_and_do_them_once() -> None:
     poll, fork = Draft(Kind.LANE), Draft(Kind.FORK, 7)
     calls = [Draft(Kind.READ, 9, end=1), Draft(Kind.WRITE, 9, end=1)]

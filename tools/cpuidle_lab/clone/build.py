@@ -15,7 +15,7 @@ from pathlib import Path
 
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.clone.calls import Call, Files, joined
-from cpuidle_lab.clone.drafts import Draft, Recorded, State, Timer, fit, queueing_rcu, steps_of
+from cpuidle_lab.clone.drafts import Draft, Recorded, State, Timer, fit, steps_of
 from cpuidle_lab.clone.events import (
     CLOSE,
     IN_INTERRUPT,
@@ -36,6 +36,9 @@ _TICKS = frozenset({"tick_nohz_handler", "tick_sched_timer"})
 _WAKES_TASK = "hrtimer_wakeup"
 _MODE_RELATIVE = 1
 
+# Ticks that lie further apart were stopped between them. RCU's softirq takes so long without work.
+_STOPPED_NS, _RCU_NS = 3 * TICK_NS // 2, 1000
+
 # A phase whose events span more is played in part.
 PART_NS = 2_000_000_000
 
@@ -55,10 +58,12 @@ class _Reading:
         self._expiring: dict[int, tuple[str, str]] = {}
         self._serving: dict[int, str] = {}
         self._since: dict[int, int] = {}
-        self.rcu_ns = 0
-        # The task that ran last on a CPU since its tick, and at the tick.
+        # By CPU: the task that ran last since the tick; the tick; the last steps before it, and
+        # before the one before it.
         self._ran: dict[int, Recorded] = {}
-        self._ticked: dict[int, Recorded | None] = {}
+        self._tick: dict[int, int] = {}
+        self._fresh: dict[int, Draft] = {}
+        self._frees: dict[int, Draft] = {}
         self._raised: dict[tuple[int, str], Event] = {}
         self._targets: dict[int, Recorded] = {}
         self.joints, self._ends = joined(phase.events)
@@ -207,30 +212,37 @@ class _Reading:
         told = event.fields()
         self._expiring[event.cpu] = told["hrtimer"], told["function"]
         if told["function"] in _TICKS:
-            self._ticks(event.cpu)
+            self._ticks(event.cpu, event.ts)
 
-    def _ticks(self, cpu: int) -> None:
-        """Note a tick for the task that ran last on its CPU since the tick before."""
-        task = self._ticked[cpu] = self._ran.get(cpu)
-        if task:
-            task.ticks.append(False)
-            if task.state is not State.RUNNING:
-                del self._ran[cpu]
+    def _ticks(self, cpu: int, ts: int) -> None:
+        """Note the last step before a tick of the task that ran on its CPU since the tick before.
+
+        A CPU whose tasks have queued work of RCU keeps its tick until that is done.
+        """
+        if ts - self._tick.get(cpu, ts) > _STOPPED_NS:
+            self._frees.pop(cpu, None)
+        elif cpu in self._fresh:
+            self._frees[cpu] = self._fresh.pop(cpu)
+        self._tick[cpu] = ts
+        self._fresh.pop(cpu, None)
+        task = self._ran.get(cpu)
+        if task and task.steps:
+            self._fresh[cpu] = task.steps[-1]
+        if task and task.state is not State.RUNNING:
+            del self._ran[cpu]
 
     def _raise(self, event: Event) -> None:
-        vector = event.fields()["vec"]
-        self._raised[event.cpu, vector] = event
-        in_tick = self._expiring.get(event.cpu, ("", ""))[1] in _TICKS
-        if vector == _RCU and in_tick and (task := self._ticked.get(event.cpu)):
-            task.shows_rcu()
+        self._raised[event.cpu, event.fields()["vec"]] = event
 
     def _serve(self, event: Event) -> None:
         self._serving[event.cpu] = event.fields()["vec"]
         self._since[event.cpu] = event.ts
 
     def _served(self, event: Event) -> None:
-        if self._serving.pop(event.cpu, "") == _RCU:
-            self.rcu_ns += event.ts - self._since[event.cpu]
+        step = self._frees.get(event.cpu)
+        if self._serving.pop(event.cpu, "") == _RCU and step:
+            length = self._progress.until(event.ts) - self._progress.until(self._since[event.cpu])
+            step.rcu_ns += max(0.0, length - _RCU_NS)
 
     def _wakeup_new(self, event: Event) -> None:
         told = event.fields()
@@ -334,18 +346,12 @@ class _Reading:
             if joint.slots:
                 fit(joint.slots, 2 * number, kept)
         place = {id(task): number for number, task in enumerate(kept)}
-        rcu = queueing_rcu(kept)
         return [
             Task(
                 task.name,
                 task.priority,
                 task.cpu(pin and task.stays),
-                steps_of(
-                    task,
-                    split(task.steps) if task.loops else task.steps,
-                    place,
-                    rcu=task.name in rcu,
-                ),
+                steps_of(task, split(task.steps) if task.loops else task.steps, place),
                 pin and task.stays,
                 task.process,
             )
@@ -416,6 +422,4 @@ def build(phase: PhaseEvents, path: Path, *, shared: bool = True, pin: bool = Fa
              for what, n in reading.outside.items()]  # fmt: skip
     start = (phase.start_ns + reading.offset_ns) % TICK_NS
     length = phase.end_ns - phase.start_ns
-    return Program(
-        phase.workload, phase.governor, length, start, tasks, left, reading.joints, reading.rcu_ns
-    )
+    return Program(phase.workload, phase.governor, length, start, tasks, left, reading.joints)

@@ -8,7 +8,7 @@ pair of them: a program with pieces of known length is played and rebuilt from i
 
 import statistics
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from cpuidle_lab.clone.program import Kind, Program, Step, Task
@@ -49,8 +49,8 @@ _ONE_PIECE = 1.5
 _OWED_MOST_NS = 3_000
 # Fewer pieces of a pair do not correct a task.
 _ENOUGH = 20
-# About the time of the callback that the player queues; a second play corrects it.
-_CALLBACK_NS = 1000
+# The player's time to queue work of RCU once.
+_QUEUE_NS = 1490
 
 
 def probe() -> Program:
@@ -135,10 +135,11 @@ def without(program: Program, costs: Costs, own: OwnCosts | None = None) -> Prog
     """
     tasks = []
     for number, task in enumerate(program.tasks):
-        steps, owed = list(task.steps), 0.0
+        steps, owed, done = list(task.steps), 0.0, 0
         for place, pair in _pairs(task):
             cost = (own or {}).get((number, pair), costs.get(pair, 0.0))
-            left = steps[place].value - cost + owed
+            queued = sum(one.value for one in steps[done:place] if one.kind is Kind.RCU)
+            left, done = steps[place].value - cost - _QUEUE_NS * queued + owed, place
             owed = max(left, -_OWED_MOST_NS) if left < 0 else 0.0
             steps[place] = replace(steps[place], value=max(0, round(left)))
         tasks.append(replace(task, steps=steps))
@@ -146,7 +147,7 @@ def without(program: Program, costs: Costs, own: OwnCosts | None = None) -> Prog
 
 
 def corrected(
-    recorded: Program, played: Program, costs: Costs, taken: OwnCosts | None = None
+    recorded: Program, played: Sequence[Program], costs: Costs
 ) -> dict[tuple[int, str], float]:
     """Return costs by which the usual pieces of each task get their recorded lengths.
 
@@ -154,16 +155,18 @@ def corrected(
 
     Args:
         recorded: rebuilt from the recording, with nothing taken out.
-        played: rebuilt from the recording of its clone.
+        played: rebuilt from the recordings of its clone.
         costs: of the player.
-        taken: costs of the tasks that were taken out of it in their place.
     """
-    theirs = {task.name: pieces(task) for task in played.tasks}
+    theirs: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for task in (task for one in played for task in one.tasks):
+        for pair, lengths in pieces(task).items():
+            theirs[task.name, pair] += lengths
     alone: dict[tuple[int, str], _Lengths] = {}
     named: dict[tuple[str, str], _Lengths] = defaultdict(lambda: ([], []))
     for number, task in enumerate(recorded.tasks):
         for pair, mine in pieces(task).items():
-            alone[number, pair] = mine, theirs.get(f"c{number}", {}).get(pair, [])
+            alone[number, pair] = mine, theirs[f"c{number}", pair]
             for every, more in zip(named[task.name, pair], alone[number, pair], strict=True):
                 every += more
     found: dict[tuple[int, str], float] = {}
@@ -172,34 +175,27 @@ def corrected(
             if min(len(mine), len(again)) >= _ENOUGH:
                 # Exits share their CPUs with other work, so their lengths have no usual one.
                 usual = statistics.fmean if pair == _EXIT else statistics.median
-                before = (taken or {}).get((number, pair), costs.get(pair, 0.0))
-                found[number, pair] = before + usual(again) - usual(mine)
+                found[number, pair] = costs.get(pair, 0.0) + usual(again) - usual(mine)
                 break
     return found
 
 
-def freeing(recorded: Program, played: Program) -> Program:
-    """Return a program whose processes leave as much work of RCU at their exits as was recorded.
-
-    A program frees its memory and files by RCU; a clone has fewer of them.
+def freeing(recorded: Program, played: Sequence[Program]) -> Program:
+    """Return a program that queues work of RCU for the recorded time of RCU's softirqs.
 
     Args:
         recorded: rebuilt from the recording.
-        played: rebuilt from the recording of its clone.
+        played: rebuilt from the recordings of its clone.
     """
-    leaves = [task.process and [one.kind for one in task.steps[-1:]] == [Kind.EXIT]
-              for task in recorded.tasks]  # fmt: skip
-    if sum(leaves) < _ENOUGH:
-        return recorded
-    missing = (recorded.rcu_ns - played.rcu_ns) // (sum(leaves) * _CALLBACK_NS)
+    wanted, *found = (
+        sum(step.value for task in one.tasks for step in task.steps if step.kind is Kind.RCU)
+        for one in (recorded, *played)
+    )
+    share = max(0.0, 2 - statistics.fmean(found) / wanted) if wanted else 1.0
     tasks = []
-    for task, left in zip(recorded.tasks, leaves, strict=True):
-        steps = [*task.steps]
-        if left:
-            had = steps.pop(-2).value if len(steps) > 1 and steps[-2].kind is Kind.RCU else 0
-            # It takes time of the exit, and no more than that has.
-            most = steps[-2].value if len(steps) > 1 and steps[-2].kind is Kind.RUN else 0
-            if (count := min(had + missing, most // _CALLBACK_NS)) > 0:
-                steps.insert(-1, Step(Kind.RCU, count))
-        tasks.append(replace(task, steps=steps))
+    for task in recorded.tasks:
+        steps = [replace(step, value=round(share * step.value)) if step.kind is Kind.RCU else step
+                 for step in task.steps]  # fmt: skip
+        kept = [step for step in steps if step.value or step.kind is not Kind.RCU]
+        tasks.append(replace(task, steps=kept))
     return replace(recorded, tasks=tasks)

@@ -2,7 +2,7 @@
 """A task while its events are read, and the steps that it gets in the end."""
 
 import bisect
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -26,8 +26,8 @@ _GRID = 0.5
 # A process does so little at most after its exit has woken its parent.
 _EXIT_NS = 100_000
 
-# Ticks with work of RCU after a task ran, and their share, from which on the task queues it.
-_RCU_LEAST, _RCU_MOST = 20, 0.5
+# Time of the callback of RCU that the player queues, in RCU's softirq.
+CALLBACK_NS = 600
 
 # Share of the times that a task came to a CPU, from which on that CPU is its own.
 _STAYS = 0.99
@@ -73,6 +73,7 @@ class Draft:
         timer: of a sleep.
         at: when a call ended.
         wait: of a post, the wait that it ends.
+        rcu_ns: work of RCU that its task queued about then, by the time of RCU's softirqs.
     """
 
     kind: Kind
@@ -81,6 +82,7 @@ class Draft:
     end: int = 0
     at: int = 0
     wait: "Draft | None" = None
+    rcu_ns: float = 0
 
 
 @dataclass(eq=False)
@@ -106,7 +108,6 @@ class Recorded:
         process: its parent waits for its end, so it is no thread of another one.
         birth: the post by which its parent started it.
         parent: number of that task, by id(); 0: it was there before the phase.
-        ticks: that came after it ran, and at which of them RCU had work.
     """
 
     name: str
@@ -127,18 +128,11 @@ class Recorded:
     process: bool = False
     birth: Draft | None = None
     parent: int = 0
-    ticks: list[bool] = field(default_factory=list)
 
     @property
     def of_kernel(self) -> bool:
         """It is a thread of the kernel's."""
         return bool(KERNEL_THREAD.match(self.name))
-
-    def shows_rcu(self) -> None:
-        """Note that RCU has work at the tick after it ran."""
-        if self.ticks and not self.ticks[-1]:
-            self.ticks[-1] = True
-            self.steps.append(Draft(Kind.RCU))
 
     def exits(self, state: str) -> None:
         """Note its end: a process was forked, and its parent reaps it.
@@ -193,27 +187,11 @@ def _absolute(timers: Sequence[Timer]) -> list[bool]:
     return [(grid and not one.relative) or not recurs(one.length_ns) for one in timers]
 
 
-def queueing_rcu(tasks: Iterable[Recorded]) -> set[str]:
-    """Return the names of tasks after which RCU has work at most ticks.
-
-    At fewer ticks the work may be that of other tasks. Tasks of one name count together: each of
-    them may run for few ticks.
-    """
-    ticks: dict[str, list[bool]] = defaultdict(list)
-    for task in tasks:
-        ticks[task.name] += task.ticks
-    return {name for name, found in ticks.items()
-            if sum(found) >= max(_RCU_LEAST, _RCU_MOST * len(found))}  # fmt: skip
-
-
-def steps_of(
-    task: Recorded, drafts: Sequence[Draft], place: Mapping[int, int], *, rcu: bool = False
-) -> list[Step]:
+def steps_of(task: Recorded, drafts: Sequence[Draft], place: Mapping[int, int]) -> list[Step]:
     """Return a task's steps; sleeps are told apart, and slack is set where it changes.
 
     Args:
         task: whose they are.
-        rcu: the task queues work of RCU.
         drafts: they.
         place: numbers of tasks in the program.
     """
@@ -224,11 +202,11 @@ def steps_of(
     slack = DEFAULT_SLACK_NS
     for step in drafts:
         wanted = slack
-        if step.kind is Kind.RCU and not rcu:
-            continue
+        callbacks = [Step(Kind.RCU, count)] if (count := round(step.rcu_ns / CALLBACK_NS)) else []
         if step.kind in (Kind.POST, Kind.FORK, Kind.REAP):
             if int(step.value) in place:
                 found.append(Step(step.kind, place[int(step.value)]))
+            found += callbacks
             continue
         made = Step(step.kind, max(0, round(step.value)), end=step.end)
         if step.timer:
@@ -241,7 +219,7 @@ def steps_of(
         if wanted != slack and task.priority >= REALTIME_BELOW:
             found.append(Step(Kind.SLACK, wanted))
             slack = wanted
-        found.append(made)
+        found += [*callbacks, made] if step.kind is Kind.EXIT else [made, *callbacks]
     return found
 
 

@@ -132,7 +132,6 @@ class Program:
         tasks: a post names its target by the place in this list.
         left_out: what the recording had and the program has not, a sentence each.
         joints: pipes and connections.
-        rcu_ns: time of RCU's softirqs; the text does not have it.
     """
 
     name: str
@@ -142,7 +141,6 @@ class Program:
     tasks: list[Task]
     left_out: list[str] = field(default_factory=list)
     joints: list[Joint] = field(default_factory=list)
-    rcu_ns: int = 0
 
     @property
     def steps(self) -> int:

@@ -4,7 +4,6 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import repeat
 from pathlib import Path
 
 from cpuidle_lab.base.cache import cached
@@ -27,8 +26,6 @@ _MACHINE, _TURN_US, _LIMIT_S = "skx", 10, 1800
 _TRACE_MIB, _REST_MIB, _STEP_BYTES = 512, 1024, 320
 # Files of the clones in the guest begin so.
 _FILE = "clone"
-# The second one corrects what work of RCU at exits has changed.
-_CORRECTIONS = 2
 
 
 def _file(number: int) -> str:
@@ -160,21 +157,20 @@ def corrected(programs: Mapping[Regime, Program], place: Place) -> dict[Regime, 
     """
     costs = calibrated(place)
     recorded = [*programs.values()]
-    own: list[calibrate.OwnCosts] = [{} for _ in recorded]
-    for _ in range(_CORRECTIONS):
-        before = recorded
-        clones = [calibrate.without(*each) for each in zip(recorded, repeat(costs), own)]
-        plans = [
-            regime.plan(clone, _file(number))
-            for number, (regime, clone) in enumerate(zip(programs, clones, strict=True))
-        ]
-        with scratch() as folder:
-            trace = _record(place, plans, clones, folder, "Playing the clone to correct it")
-            again = [build.build(one, trace) for one in events.phases(events.read(trace), trace)]
-        own = [calibrate.corrected(*each) for each in zip(recorded, again, repeat(costs), own)]
-        recorded = [calibrate.freeing(*each) for each in zip(recorded, again, strict=True)]
-        if recorded == before:
-            break
+    clones = [calibrate.without(one, costs) for one in recorded]
+    plans = [
+        regime.plan(clone, _file(number), shift_ns=shift)
+        for number, (regime, clone) in enumerate(zip(programs, clones, strict=True))
+        for shift in SHIFTS_NS
+    ]
+    with scratch() as folder:
+        trace = _record(place, plans, clones, folder, "Playing the clone to correct it")
+        rebuilt = [build.build(one, trace) for one in events.phases(events.read(trace), trace)]
+    turns = len(SHIFTS_NS)
+    again = [rebuilt[n : n + turns] for n in range(0, len(rebuilt), turns)]
+    pairs = [*zip(recorded, again, strict=True)]
+    own = [calibrate.corrected(one, clones_of_it, costs) for one, clones_of_it in pairs]
+    recorded = [calibrate.freeing(*pair) for pair in pairs]
     return {
         regime: calibrate.without(one, costs, costs_of_it)
         for regime, one, costs_of_it in zip(programs, recorded, own, strict=True)
