@@ -182,7 +182,8 @@ class Check:
             (power, max(ENERGY_MOST, power_most), "its idle power differs by {:.1%}"),
             (self.whole * length, max(LENGTH_MOST, length_most),
              "it takes another time, by {:.1%}"),
-            (self.clone.overslept, OVERSLEPT_MOST, "the lab overslept {:.2%} of the idle time"),
+            (self.clone.overslept - self.real.overslept, OVERSLEPT_MOST,
+             "it overslept {:.2%} more of the idle time"),
         )  # fmt: skip
         for value, most, text in gates:
             if value > most:
