@@ -136,7 +136,7 @@ def clone_run(clone: Program, cases: Sequence[str], seed: int, scale: str) -> La
 def _corrected(recorded: Program, played: Program) -> Program:
     """Return the clone whose pieces are as long as recorded, by its first run."""
     costs = calibrated(Place())
-    own = calibrate.corrected(recorded, played, costs)
+    own = calibrate.corrected(recorded, [played], costs)
     return calibrate.without(recorded, costs, own)
 
 

@@ -114,11 +114,14 @@ def test_a_first_run_corrects_the_work_of_rcu() -> None:
         return [step.value for step in made.tasks[0].steps if step.kind is Kind.RCU]
 
     assert queued(calibrate.freeing(of(80, 20, 1), [of(101)])) == [80, 20, 1]
-    # The clone had half as much more, on the mean; that of the player itself stays.
-    assert queued(calibrate.freeing(of(80, 20), [of(160), of(140)])) == [40, 10]
-    assert queued(calibrate.freeing(of(80, 20), [of(50), of(50)])) == [120, 30]
-    assert queued(calibrate.freeing(of(80, 20, 1), [of(300)])) == []
-    assert queued(calibrate.freeing(of(), [of(300)])) == []
+    # The clone had half as much more, on the mean; then as much less.
+    assert queued(calibrate.freeing(of(80, 20), [of(160), of(140)])) == [53, 13]
+    assert queued(calibrate.freeing(of(80, 20), [of(50), of(50)])) == [160, 40]
+    assert queued(calibrate.freeing(of(80, 20, 1), [of(300)])) == [27, 7]
+    assert queued(calibrate.freeing(of(80, 20), [of(1)])) == [160, 40]
+    assert (
+        queued(calibrate.freeing(of(), [of(300)])) == queued(calibrate.freeing(of(), [of()])) == []
+    )
 
 
 def test_the_time_to_queue_work_of_rcu_is_taken_out_of_the_work_behind_it() -> None:
@@ -167,4 +170,4 @@ def test_a_clone_is_corrected_by_plays_at_all_points_of_the_tick(
     (made,) = session.corrected({Regime("menu"): recorded}, Place()).values()
     assert shifts == [*session.SHIFTS_NS]
     # One play of three had the work that was recorded, the others none.
-    assert lines(made.tasks[0])[1] == "rcu 67"
+    assert lines(made.tasks[0])[1] == "rcu 80"

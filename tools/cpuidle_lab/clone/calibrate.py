@@ -49,8 +49,9 @@ _ONE_PIECE = 1.5
 _OWED_MOST_NS = 3_000
 # Fewer pieces of a pair do not correct a task.
 _ENOUGH = 20
-# The player's time to queue work of RCU once.
+# The player's time to queue work of RCU once. A first run at most doubles that work.
 _QUEUE_NS = 1490
+_MORE_MOST = 2.0
 
 
 def probe() -> Program:
@@ -191,7 +192,7 @@ def freeing(recorded: Program, played: Sequence[Program]) -> Program:
         sum(step.value for task in one.tasks for step in task.steps if step.kind is Kind.RCU)
         for one in (recorded, *played)
     )
-    share = max(0.0, 2 - statistics.fmean(found) / wanted) if wanted else 1.0
+    share = min(_MORE_MOST, wanted / max(1.0, statistics.fmean(found)))
     tasks = []
     for task in recorded.tasks:
         steps = [replace(step, value=round(share * step.value)) if step.kind is Kind.RCU else step
