@@ -88,6 +88,17 @@ def test_a_task_of_before_the_phase_is_there_at_its_beginning(state: str) -> Non
     assert a.process == (state == "Z")
 
 
+def test_lanes_keep_work_of_rcu() -> None:
+    polls = [
+        Draft(Kind.LANE, rcu_ns=900),
+        Draft(Kind.RUN, 5, rcu_ns=30),
+        Draft(Kind.RUN, 2, rcu_ns=6),
+    ]
+    found = split([*polls, Draft(Kind.READ, 9, end=1)])
+    assert [one.kind for one in found] == [Kind.LANE, Kind.ON, Kind.RUN, Kind.READ]
+    assert (found[2].value, found[2].rcu_ns) == (7, 936)
+
+
 def test_lanes_keep_forks_and_exits_and_do_them_once() -> None:
     poll, fork = Draft(Kind.LANE), Draft(Kind.FORK, 7)
     calls = [Draft(Kind.READ, 9, end=1), Draft(Kind.WRITE, 9, end=1)]

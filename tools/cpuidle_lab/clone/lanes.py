@@ -55,6 +55,8 @@ def split(drafts: Sequence[Draft]) -> list[Draft]:
         if one.kind is Kind.LANE:
             due, polled = (due if fresh else 0) or one.value, one.at
             fresh = True
+            if one.rcu_ns:
+                _add(pending, Draft(Kind.RUN, rcu_ns=one.rcu_ns))
         elif one.kind in _CALLS:
             if fresh or lanes.get(one.end) is not lane:
                 lane = lanes.setdefault(one.end, [])
@@ -99,6 +101,8 @@ def _calls(steps: Sequence[Draft]) -> tuple[Kind, ...]:
 def _add(steps: list[Draft], step: Draft) -> None:
     """Add a step; work goes to the work before it."""
     if step.kind is Kind.RUN and steps and steps[-1].kind is Kind.RUN:
-        steps[-1] = replace(steps[-1], value=steps[-1].value + step.value)
+        before = steps[-1]
+        steps[-1] = replace(before, value=before.value + step.value,
+                            rcu_ns=before.rcu_ns + step.rcu_ns)  # fmt: skip
     else:
         steps.append(step)

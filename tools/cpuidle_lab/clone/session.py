@@ -150,7 +150,7 @@ def corrected(programs: Mapping[Regime, Program], place: Place) -> dict[Regime, 
 
     Args:
         programs: of the recordings, with nothing taken out, by the regime that recorded.
-        place: where they are played, all in one boot for each correction.
+        place: where they are played, all in one boot.
 
     Raises:
         UserError: a boot fails.
