@@ -19,6 +19,7 @@ _WITHIN = frozenset(
 # Kinds that are done once, and those that no other step may wait for in vain.
 _ONCE = frozenset({Kind.FORK, Kind.REAP, Kind.EXIT})
 _AWAITED = _ONCE | {Kind.POST, Kind.END}
+_ENDS = frozenset({Kind.END, Kind.EXIT})
 
 _NS_PER_MS = 1_000_000
 
@@ -70,6 +71,10 @@ def split(drafts: Sequence[Draft]) -> list[Draft]:
             last[one.end] = one.at
         elif one.kind in _WITHIN:
             _add(pending if fresh else lane, one)
+    if not fresh and any(one.kind in _ENDS for one in lane):
+        # The task ended without another poll.
+        place = 1 + max(n for n, one in enumerate(lane) if one.kind in _CALLS)
+        due, pending, lane[place:] = last[lane[place - 1].end], lane[place:], []
     found = [one for one in drafts[:first] if one.kind not in _CALLS]
     for steps in lanes.values():
         found += [Draft(Kind.LANE), *_cycle(steps)]
