@@ -45,7 +45,10 @@ def _tick(made: Recording, us: float) -> None:
 
 
 def _freed(ticks: list[int], served: int, length_us: float, *, state: str = "S") -> list[str]:
-    """Return the steps of a task that runs once after a tick; RCU works after one of the next."""
+    """Return the steps of a task that runs once after a tick; RCU works after one of the next.
+
+    The program has the time of that work, also where no task queued it.
+    """
     made = Recording()
     made.mark(0, BEGIN)
     _tick(made, 500)
@@ -58,7 +61,9 @@ def _freed(ticks: list[int], served: int, length_us: float, *, state: str = "S")
     made.expire(60_000)
     made.wake(60_001, "<idle>-0", "c-3", "d.h3.")
     made.mark(61_000, END)
-    return lines(task_of(made.program(shared=False), "a"))
+    found = made.program(shared=False)
+    assert round(found.rcu_ns) == 1000 * (length_us - 1)
+    return lines(task_of(found, "a"))
 
 
 @pytest.mark.parametrize(
@@ -106,22 +111,29 @@ def test_a_task_that_runs_through_a_tick_queues_its_work_there() -> None:
 
 
 def test_a_first_run_corrects_the_work_of_rcu() -> None:
-    def of(*counts: int) -> Program:
+    def of(*counts: int, lost: int = 0) -> Program:
+        """Return a program whose softirqs did so much; that of `lost` has no step."""
         steps = [one for n in counts for one in (Step(Kind.RUN, 5), Step(Kind.RCU, n))]
-        return Program("x", "menu", 1, 0, [Task("a", steps=[*steps, Step(Kind.EXIT)])])
+        tasks = [Task("a", steps=[*steps, Step(Kind.EXIT)])]
+        return Program("x", "menu", 1, 0, tasks, rcu_ns=600 * (sum(counts) + lost))
 
     def queued(made: Program) -> list[int]:
         return [step.value for step in made.tasks[0].steps if step.kind is Kind.RCU]
 
-    assert queued(calibrate.freeing(of(80, 20, 1), [of(101)])) == [80, 20, 1]
+    none = [of()]
+    assert queued(calibrate.freeing(of(80, 20, 1), [of(101)], none)) == [80, 20, 1]
     # The clone had half as much more, on the mean; then as much less.
-    assert queued(calibrate.freeing(of(80, 20), [of(160), of(140)])) == [53, 13]
-    assert queued(calibrate.freeing(of(80, 20), [of(50), of(50)])) == [160, 40]
-    assert queued(calibrate.freeing(of(80, 20, 1), [of(300)])) == [27, 7]
-    assert queued(calibrate.freeing(of(80, 20), [of(1)])) == [160, 40]
-    assert (
-        queued(calibrate.freeing(of(), [of(300)])) == queued(calibrate.freeing(of(), [of()])) == []
-    )
+    assert queued(calibrate.freeing(of(80, 20), [of(160), of(140)], none)) == [53, 13]
+    assert queued(calibrate.freeing(of(80, 20), [of(50), of(50)], none)) == [160, 40]
+    assert queued(calibrate.freeing(of(80, 20, 1), [of(300)], none)) == [27, 7]
+    assert queued(calibrate.freeing(of(80, 20), [of(1)], none)) == [160, 40]
+    # Softirqs count whose task is not known.
+    assert queued(calibrate.freeing(of(80, 20), [of(20, lost=180)], none)) == [40, 10]
+    # The calls of the clone queue half of it, or more than all.
+    assert queued(calibrate.freeing(of(80, 20), [of(150)], [of(50)])) == [40, 10]
+    assert queued(calibrate.freeing(of(80, 20), [of(220)], [of(120)])) == []
+    assert queued(calibrate.freeing(of(), [of(300)], [of(300)])) == []
+    assert queued(calibrate.freeing(of(), none, none)) == []
 
 
 def test_the_time_to_queue_work_of_rcu_is_taken_out_of_the_work_behind_it() -> None:
@@ -154,20 +166,22 @@ def test_a_clone_is_corrected_by_plays_at_all_points_of_the_tick(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     steps = [Step(Kind.RUN, 50_000), Step(Kind.RCU, 40), Step(Kind.SLEEP, 5)]
-    recorded = Program("x", "menu", 1, 0, [Task("a", steps=steps * 20)])
+    recorded = Program("x", "menu", 1, 0, [Task("a", steps=steps * 20)], rcu_ns=480_000)
     shifts: list[int] = []
 
-    def play(_place: Place, plans: list[ClonePlan], *_: Any) -> Path:
+    def play(_place: Place, plans: list[ClonePlan], clones: list[Program], *_: Any) -> Path:
         shifts.extend(one.shift_ns for one in plans)
+        assert ["rcu 40" in clone.text() for clone in clones] == [True, False]
         return Path("trace.dat")
 
     monkeypatch.setattr(session, "calibrated", lambda _: {})
     monkeypatch.setattr(session, "_record", play)
     monkeypatch.setattr(events, "read", lambda _: [])
     monkeypatch.setattr(events, "phases", lambda *_: shifts)
-    nothing = replace(recorded, tasks=[Task("c0")])
-    monkeypatch.setattr(build, "build", lambda shift, _: nothing if shift else recorded)
+    nothing = replace(recorded, tasks=[Task("c0")], rcu_ns=0)
+    plays = iter([recorded, *[nothing] * 5])
+    monkeypatch.setattr(build, "build", lambda *_: next(plays))
     (made,) = session.corrected({Regime("menu"): recorded}, Place()).values()
-    assert shifts == [*session.SHIFTS_NS]
+    assert shifts == [*session.SHIFTS_NS] * 2
     # One play of three had the work that was recorded, the others none.
     assert lines(made.tasks[0])[1] == "rcu 80"

@@ -53,6 +53,7 @@ class _Reading:
         self.tasks: list[Recorded] = []
         self.outside: Counter[str] = Counter()
         self.kernel_runs = 0
+        self.rcu_ns = 0.0
         self._by_pid: dict[int, Recorded] = {}
         self._timers: dict[str, Timer] = {}
         self._expiring: dict[int, tuple[str, str]] = {}
@@ -240,9 +241,12 @@ class _Reading:
 
     def _served(self, event: Event) -> None:
         step = self._frees.get(event.cpu)
-        if self._serving.pop(event.cpu, "") == _RCU and step:
+        if self._serving.pop(event.cpu, "") == _RCU:
             length = self._progress.until(event.ts) - self._progress.until(self._since[event.cpu])
-            step.rcu_ns += max(0.0, length - _RCU_NS)
+            beyond = max(0.0, length - _RCU_NS)
+            self.rcu_ns += beyond
+            if step:
+                step.rcu_ns += beyond
 
     def _wakeup_new(self, event: Event) -> None:
         told = event.fields()
@@ -422,4 +426,5 @@ def build(phase: PhaseEvents, path: Path, *, shared: bool = True, pin: bool = Fa
              for what, n in reading.outside.items()]  # fmt: skip
     start = (phase.start_ns + reading.offset_ns) % TICK_NS
     length = phase.end_ns - phase.start_ns
-    return Program(phase.workload, phase.governor, length, start, tasks, left, reading.joints)
+    return Program(phase.workload, phase.governor, length, start, tasks, left, reading.joints,
+                   reading.rcu_ns)  # fmt: skip

@@ -182,18 +182,28 @@ def corrected(
     return found
 
 
-def freeing(recorded: Program, played: Sequence[Program]) -> Program:
-    """Return a program that queues work of RCU for the recorded time of RCU's softirqs.
+def bare(program: Program) -> Program:
+    """Return a program without the work of RCU that its recording tells."""
+    tasks = [
+        replace(task, steps=[step for step in task.steps if step.kind is not Kind.RCU])
+        for task in program.tasks
+    ]
+    return replace(program, tasks=tasks)
+
+
+def freeing(recorded: Program, played: Sequence[Program], bared: Sequence[Program]) -> Program:
+    """Return a program whose softirqs of RCU work as long as recorded.
+
+    The calls of a clone queue some of that work themselves, so it is not in proportion.
 
     Args:
         recorded: rebuilt from the recording.
         played: rebuilt from the recordings of its clone.
+        bared: the same of its clone without that work.
     """
-    wanted, *found = (
-        sum(step.value for task in one.tasks for step in task.steps if step.kind is Kind.RCU)
-        for one in (recorded, *played)
-    )
-    share = min(_MORE_MOST, wanted / max(1.0, statistics.fmean(found)))
+    least, most = (statistics.fmean(one.rcu_ns for one in each) for each in (bared, played))
+    share = (recorded.rcu_ns - least) / max(1.0, most - least)
+    share = min(_MORE_MOST, max(0.0, share))
     tasks = []
     for task in recorded.tasks:
         steps = [replace(step, value=round(share * step.value)) if step.kind is Kind.RCU else step

@@ -132,6 +132,7 @@ class Program:
         tasks: a post names its target by the place in this list.
         left_out: what the recording had and the program has not, a sentence each.
         joints: pipes and connections.
+        rcu_ns: work of RCU's softirqs in the recording that it was built from.
     """
 
     name: str
@@ -141,6 +142,7 @@ class Program:
     tasks: list[Task]
     left_out: list[str] = field(default_factory=list)
     joints: list[Joint] = field(default_factory=list)
+    rcu_ns: float = 0
 
     @property
     def steps(self) -> int:

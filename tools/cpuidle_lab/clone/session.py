@@ -157,10 +157,11 @@ def corrected(programs: Mapping[Regime, Program], place: Place) -> dict[Regime, 
     """
     costs = calibrated(place)
     recorded = [*programs.values()]
-    clones = [calibrate.without(one, costs) for one in recorded]
+    ways = (recorded, [calibrate.bare(one) for one in recorded])
+    clones = [calibrate.without(one, costs) for way in ways for one in way]
     plans = [
         regime.plan(clone, _file(number), shift_ns=shift)
-        for number, (regime, clone) in enumerate(zip(programs, clones, strict=True))
+        for number, (regime, clone) in enumerate(zip([*programs] * len(ways), clones, strict=True))
         for shift in SHIFTS_NS
     ]
     with scratch() as folder:
@@ -168,9 +169,10 @@ def corrected(programs: Mapping[Regime, Program], place: Place) -> dict[Regime, 
         rebuilt = [build.build(one, trace) for one in events.phases(events.read(trace), trace)]
     turns = len(SHIFTS_NS)
     again = [rebuilt[n : n + turns] for n in range(0, len(rebuilt), turns)]
-    pairs = [*zip(recorded, again, strict=True)]
+    played, bared = again[: len(recorded)], again[len(recorded) :]
+    pairs = [*zip(recorded, played, strict=True)]
     own = [calibrate.corrected(one, clones_of_it, costs) for one, clones_of_it in pairs]
-    recorded = [calibrate.freeing(*pair) for pair in pairs]
+    recorded = [calibrate.freeing(*pair, bare) for pair, bare in zip(pairs, bared, strict=True)]
     return {
         regime: calibrate.without(one, costs, costs_of_it)
         for regime, one, costs_of_it in zip(programs, recorded, own, strict=True)
