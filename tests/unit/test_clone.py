@@ -387,11 +387,25 @@ def test_a_clone_beyond_a_limit_has_no_figure(clone: Any, moved: float, sentence
 
 
 # Work of RCU at a tick prolongs intervals of the program as it does those of the clone.
-def test_a_clone_may_oversleep_as_its_program_did() -> None:
-    real, clone = told([50.0], overslept=0.0025), told([50.0], overslept=0.003)
-    assert not [*judge.Check("teo_ng", real, clone, 9.0).faults()]
+def test_a_clone_may_oversleep_as_its_program_did(monkeypatch: pytest.MonkeyPatch) -> None:
+    def late(*shares: float) -> Any:
+        return SimpleNamespace(
+            figures=[
+                SimpleNamespace(idle_ns=10**9, overslept_ns=round(one * 1e9)) for one in shares
+            ]
+        )
+
+    # A few intervals in a recording: those of all governors together tell how many.
+    parts: Any = {"teo_ng": [late(0.001, 0.002)], "menu_ng": [late(0.005, 0.004)]}
+    monkeypatch.setattr(judge, "Told", lambda parts: parts[0])
+    monkeypatch.setattr(judge.Check, "of", lambda regime, *_, **facts: facts["overslept"])
+    found: Any = judge.verdict("teo_ng", parts, parts)
+    assert found.checks == [0.003, 0.003]
+
+    real, clone = told([50.0], overslept=0.0), told([50.0], overslept=0.0034)
+    assert not [*judge.Check("teo_ng", real, clone, 9.0, overslept=0.0025).faults()]
     clone.overslept = 0.004
-    assert [*judge.Check("teo_ng", real, clone, 9.0).faults()] == [
+    assert [*judge.Check("teo_ng", real, clone, 9.0, overslept=0.0025).faults()] == [
         "under teo_ng it overslept 0.15% more of the idle time (limit 0.1%)"
     ]
 

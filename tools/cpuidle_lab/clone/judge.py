@@ -73,8 +73,7 @@ class Told:
     @property
     def overslept(self) -> float:
         """Share of the idle time in overslept intervals."""
-        idle = sum(one.idle_ns for one in self.figures)
-        return sum(one.overslept_ns for one in self.figures) / idle if idle else 0.0
+        return _overslept([self])
 
     @property
     def least_judged(self) -> int:
@@ -97,6 +96,12 @@ def _range_us(outcome: Outcome, share: float) -> tuple[float, float]:
     off = ERRORS_MOST * math.sqrt(share * (1 - share) / count)
     low, high = (outcome.latency_us(one) or 0.0 for one in (share - off, min(1.0, share + off)))
     return low, high
+
+
+def _overslept(all_told: Sequence[Told]) -> float:
+    figures = [one for told in all_told for one in told.figures]
+    idle = sum(one.idle_ns for one in figures)
+    return sum(one.overslept_ns for one in figures) / idle if idle else 0.0
 
 
 def _spread(values: Sequence[float]) -> float:
@@ -140,6 +145,8 @@ class Check:
         moved: intervals that would have to change their place, %.
         chance: the same between the recordings of the workload; 0 of one.
         whole: the clone is of the whole workload, and must take its time.
+        overslept: share of the idle time that the recordings of all regimes overslept. It is the
+            kernel's work at ticks, a few intervals in each.
     """
 
     regime: str
@@ -148,14 +155,16 @@ class Check:
     moved: float
     chance: float = 0.0
     whole: bool = True
+    overslept: float = 0.0
 
     @classmethod
-    def of(cls, regime: str, real: Told, clone: Told, *, whole: bool) -> "Check":
-        """Return the check of recordings."""
+    def of(cls, regime: str, real: Told, clone: Told, *, whole: bool, overslept: float) -> "Check":
+        """Return the check of recordings; `whole` and `overslept` as the attributes."""
         places, again = ([shares(part) for part in one.parts] for one in (real, clone))
         apart = moved([np.mean(again, axis=0)], [np.mean(places, axis=0)]).percent
         pairs = [moved([a], [b]).percent for a, b in combinations(places, 2)]
-        return cls(regime, real, clone, apart, statistics.fmean(pairs or [0.0]), whole)
+        chance = statistics.fmean(pairs or [0.0])
+        return cls(regime, real, clone, apart, chance, whole, overslept)
 
     @property
     def error(self) -> float:
@@ -182,7 +191,7 @@ class Check:
             (power, max(ENERGY_MOST, power_most), "its idle power differs by {:.1%}"),
             (self.whole * length, max(LENGTH_MOST, length_most),
              "it takes another time, by {:.1%}"),
-            (self.clone.overslept - self.real.overslept, OVERSLEPT_MOST,
+            (self.clone.overslept - self.overslept, OVERSLEPT_MOST,
              "it overslept {:.2%} more of the idle time"),
         )  # fmt: skip
         for value, most, text in gates:
@@ -271,5 +280,9 @@ def verdict(
     """
     told = {label: Told(parts) for label, parts in clones.items()}
     both = [source, *(label for label in real if label in told and label != source)]
-    checks = [Check.of(one, Told(real[one]), told[one], whole=whole) for one in both]
+    facts = {label: Told(real[label]) for label in both}
+    overslept = _overslept([*facts.values()])
+    checks = [
+        Check.of(one, facts[one], told[one], whole=whole, overslept=overslept) for one in both
+    ]
     return Verdict(checks, told)
