@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
 """The clone of a recording answers another governor as the program itself does.
 
-Each program is recorded three times under two governors. The first recording of each is rebuilt,
+Each program is recorded in three boots under two governors. The first recording of each is rebuilt,
 and the clone is played under both, at three shifts against the tick. Replay of the same recording
 stands beside it: docs/clone.md.
 """
 
 import argparse
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -17,6 +17,7 @@ from pathlib import Path
 from cpuidle_lab.base.errors import FAILURE, USAGE, UserError
 from cpuidle_lab.base.files import headed, make_folder, marked, scratch, write_whole
 from cpuidle_lab.clone import believe, build, events, judge, session
+from cpuidle_lab.clone.program import Program
 from cpuidle_lab.clone.session import Place, Regime
 from cpuidle_lab.crossval import own, plan
 from cpuidle_lab.crossval.parts import Part, parts
@@ -57,29 +58,40 @@ CHECKED = tuple(map(Regime, GOVERNORS))
 PREDICTED = tuple(Regime(label.split()[0], settings) for label, settings in plan.GOVERNORS.items())
 # The wait before a program begins, us; the shifts against the tick are added.
 _WAIT_US = 1000
+# Workload of the first run of a boot, which is not judged.
+_WARM = "warm"
 # Ends the names of the recordings of clones.
 PLAYED = "played.dat"
 # Of all workloads, so many pass the gates.
 PASS_LEAST = 18
-_TRACE_MIB, _REST_MIB, _LIMIT_S = 2048, 1024, 1800
+_TRACE_MIB, _REST_MIB, _LIMIT_S = 512, 1024, 1800
 
 
 def record(
     workload: str, place: Place, folder: Path, regimes: Sequence[Regime], *, calls: bool = True
+) -> list[Path]:
+    """Return recordings of a workload: a boot for each shift against the tick.
+
+    A boot has each regime once. Three boots scatter more than three runs of one.
+    """
+    turns = range(len(session.SHIFTS_NS))
+    return [_boot(workload, place, folder, regimes, turn, calls=calls) for turn in turns]
+
+
+def _boot(
+    workload: str, place: Place, folder: Path, regimes: Sequence[Regime], turn: int, *, calls: bool
 ) -> Path:
-    """Return a recording of a workload: for each shift against the tick, under each regime."""
+    """Return the recording of a boot."""
     found = workloads.find(workload)
-    # A clone has the requests of one seed, so all recordings have them, at other points of the
-    # tick. The regimes take turns: a database answers faster as it warms up.
-    phases = [
-        (one, found.phase(one.governor, EVERY[workload][1], place.seed, one.settings), shift_ns)
-        for shift_ns in session.SHIFTS_NS
-        for one in regimes
-    ]
+    # A database answers faster as it warms up, so each regime comes at another place in the next
+    # boot. No clone reads files for the first time, so the first run is not judged.
+    taken = [*regimes[turn:], *regimes[:turn]]
+    wait = f"usleep {(_WAIT_US + session.SHIFTS_NS[turn] // 1000)}; "
     plans = [
-        replace(phase, command=f"usleep {_WAIT_US + shift_ns // 1000}; {phase.command}",
-                request_us=one.request_us)
-        for one, phase, shift_ns in phases
+        replace(phase, command=wait + phase.command, request_us=one.request_us,
+                workload=_WARM if first else phase.workload)
+        for first, one in [(True, taken[-1]), *((False, one) for one in taken)]
+        for phase in [found.phase(one.governor, EVERY[workload][1], place.seed, one.settings)]
     ]  # fmt: skip
     recorded = (OUR_EVENTS, *events.CLONE_EVENTS, *(events.CALL_EVENTS if calls else ()))
     run = LabRun(
@@ -92,16 +104,34 @@ def record(
         time_limit_s=_LIMIT_S,
         turn_us=place.turn_us,
     )
-    return run_lab(run, folder / workload, f"Recording {workload}").check().files / TRACE
+    title = f"Recording {workload}, {turn + 1} of {len(session.SHIFTS_NS)}"
+    return run_lab(run, folder / workload / str(turn), title).check().files / TRACE
 
 
-def by_regime(trace: Path) -> dict[str, list[Part]]:
-    """Return the phases of a recording by label of the regime."""
+def kept(folder: Path, workload: str) -> list[Path]:
+    """Return the recordings of a workload that record() left."""
+    return [folder / workload / str(turn) / TRACE for turn in range(len(session.SHIFTS_NS))]
+
+
+def by_regime(traces: Iterable[Path]) -> dict[str, list[Part]]:
+    """Return the phases of recordings by label of the regime; the first runs of boots apart."""
     found: dict[str, list[Part]] = {}
-    with opened(trace) as recording:
-        for part in parts(recording, trace):
-            found.setdefault(part.regime, []).append(part)
+    for trace in traces:
+        with opened(trace) as recording:
+            for part in parts(recording, trace):
+                if part.workload != _WARM:
+                    found.setdefault(part.regime, []).append(part)
     return found
+
+
+def _built(trace: Path, sources: Sequence[Regime]) -> dict[Regime, Program]:
+    """Return what is rebuilt of a boot, by the regime that recorded."""
+    phases = [one for one in events.phases(events.read(trace), trace) if one.workload != _WARM]
+    return {
+        one: build.build(next(each for each in phases if (each.governor, each.request_us)
+                              == (one.governor, one.request_us)), trace)
+        for one in sources
+    }  # fmt: skip
 
 
 @contextmanager
@@ -125,19 +155,15 @@ def judged(
 ) -> Iterator[Line]:
     """Record a workload, unless its recording is kept, clone it, and yield the rows."""
     with _folder(output) as folder:
-        trace = (recordings / workload / TRACE if recordings
-                 else record(workload, place, folder, regimes, calls=calls))  # fmt: skip
-        phases, real = events.phases(events.read(trace), trace), by_regime(trace)
-        programs = {
-            Regime(source): build.build(next(x for x in phases if x.governor == source), trace)
-            for source in GOVERNORS
-        }
+        traces = (kept(recordings, workload) if recordings
+                  else record(workload, place, folder, regimes, calls=calls))  # fmt: skip
+        real, programs = by_regime(traces), _built(traces[0], [*map(Regime, GOVERNORS)])
         clones = session.corrected(programs, place)
         for regime, clone in clones.items():
             text = clone.text()
             write_whole(folder / f"{workload}.{regime.governor}.clone", text, headed(text))
-        kept = output and folder / f"{workload}.{PLAYED}"
-        played = session.played([*clones.values()], regimes, place, kept)
+        target = output and folder / f"{workload}.{PLAYED}"
+        played = session.played([*clones.values()], regimes, place, target)
     yield from rows(workload, real, played)
 
 
@@ -170,9 +196,9 @@ def not_refused(workload: str, place: Place) -> list[str]:
     """Return why a program that adapts is not refused: one recording is under a latency request."""
     regimes = [Regime(REFUSED_UNDER, request_us=REQUEST_US), Regime(REFUSED_UNDER)]
     with scratch() as folder:
-        trace = record(workload, place, folder, regimes)
-        phase, real = events.phases(events.read(trace), trace)[0], by_regime(trace)
-    clones = session.corrected({regimes[0]: build.build(phase, trace)}, place)
+        traces = record(workload, place, folder, regimes)
+        real, programs = by_regime(traces), _built(traces[0], regimes[:1])
+    clones = session.corrected(programs, place)
     source = next(label for label, found in real.items()
                   if found[0].request_us == REQUEST_US)  # fmt: skip
     (played,) = session.played([*clones.values()], regimes, place)
@@ -211,8 +237,8 @@ def _place(workload: str, args: argparse.Namespace) -> Place:
 
 def _rows(workload: str, args: argparse.Namespace) -> Iterator[Line]:
     if args.judge:
-        trace, played = args.judge / workload / TRACE, args.judge / f"{workload}.{PLAYED}"
-        return rows(workload, by_regime(trace), session.by_clone(played))
+        traces, played = kept(args.judge, workload), args.judge / f"{workload}.{PLAYED}"
+        return rows(workload, by_regime(traces), session.by_clone(played))
     regimes = PREDICTED if args.all else CHECKED
     return judged(workload, _place(workload, args), regimes, calls=args.calls,
                   output=args.output, recordings=args.kept)  # fmt: skip
