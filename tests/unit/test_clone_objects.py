@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """Clones with pipes and sockets: calls are joined, become steps, and the player makes them."""
 
+import resource
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -191,6 +193,20 @@ def test_each_poll_begins_a_turn_of_the_end_that_is_used_next() -> None:
         lane, (Kind.AFTER, 6), write,
         lane, (Kind.AFTER, 11), (Kind.RUN, 5), (Kind.POST, 0),
     ]  # fmt: skip
+
+
+def test_a_task_that_exits_with_an_answer_lets_its_lane_begin_again() -> None:
+    at = iter(range(1_000_000, 100_000_000, 1_000_000))
+    run = Draft(Kind.RUN, 5)
+    turn = [Draft(Kind.WRITE, 3, end=1), Draft(Kind.LANE), Draft(Kind.READ, 7, end=1), run]
+    steps = [replace(step, at=next(at)) for _ in range(3) for step in (Draft(Kind.LANE), *turn)]
+    found = lanes.split([*steps, Draft(Kind.POST, 0), run, Draft(Kind.EXIT)])
+    kinds = [one.kind for one in found]
+    last = kinds.index(Kind.LANE, 1)
+    assert Kind.AGAIN in kinds[:last]
+    assert kinds[last:] == [Kind.LANE, Kind.AFTER, Kind.RUN, Kind.POST, Kind.RUN, Kind.EXIT]
+    # After the last read, whose time is that of the phase.
+    assert found[last + 1].value == 14
 
 
 @pytest.mark.parametrize(
