@@ -250,6 +250,23 @@ def test_a_writer_waits_where_its_pipe_is_full(tmp_path: Path) -> None:
         assert ("stuck" in done.stderr) == (code == 1)
 
 
+def test_a_deadline_that_had_passed_when_the_task_got_up_is_left_out(tmp_path: Path) -> None:
+    def work_s(*, skip: bool) -> float:
+        steps = [
+            step
+            for ms in range(6)
+            for step in (Step(Kind.UNTIL, ms * 1_000_000, skip=skip), Step(Kind.RUN, 10**8))
+        ]
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+        task = Task("a", steps=[*steps, Step(Kind.END)])
+        done = played(Program("x", "menu", 10**10, 0, [task]), tmp_path)
+        assert done.returncode == 0, done.stderr
+        return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+
+    # The first work outlasts all deadlines; the second deadline had not passed before it.
+    assert work_s(skip=True) < 0.6 * work_s(skip=False)
+
+
 def test_lanes_are_served_in_the_order_in_which_their_ends_are_ready(tmp_path: Path) -> None:
     def call(what: Kind, end: int) -> Step:
         return Step(what, 70_000, end=end)

@@ -22,6 +22,8 @@ DEFAULT_SLACK_NS, LEAST_SLACK_NS = 50_000, 1
 _READ_BEFORE_NS, _FEW, _OFTEN = 12_000, 4, 0.03
 # Share of equal steps between deadlines that makes them a grid.
 _GRID = 0.5
+# Share of distances between deadlines that are multiples of a period which a task leaves out.
+_WHOLE = 0.95
 
 # A process does so little at most after its exit has woken its parent.
 _EXIT_NS = 100_000
@@ -167,6 +169,20 @@ class Recorded:
         return usual[0][0] if kept and usual else next(iter(self.cpus), 0)
 
 
+def _period_ns(timers: Sequence[Timer]) -> int:
+    """Return the period of deadlines of which the task leaves some out; 0 if it does not.
+
+    It does where their distances are multiples of the least one, mostly, and not all equal.
+    """
+    steps = [b.due_ns - a.due_ns for a, b in pairwise(timers)]
+    least = min((step for step in steps if step > 0), default=0)
+    if len(steps) < _FEW or not least or any(one.relative for one in timers):
+        return 0
+    whole = sum(step > 0 and step % least == 0 for step in steps)
+    more = sum(step > least for step in steps)
+    return least if whole >= _WHOLE * len(steps) and more >= _FEW else 0
+
+
 def _absolute(timers: Sequence[Timer]) -> list[bool]:
     """Tell for the timers of a task whether it counts to a deadline.
 
@@ -187,6 +203,18 @@ def _absolute(timers: Sequence[Timer]) -> list[bool]:
     return [(grid and not one.relative) or not recurs(one.length_ns) for one in timers]
 
 
+def _left_out(found: Sequence[Step], before_ns: int, period_ns: int, due_ns: int) -> list[Step]:
+    """Return steps for the deadlines between two, which a quicker machine meets."""
+    if not before_ns or not found or found[-1].kind is not Kind.RUN:
+        return []
+    work = found[-1]
+    return [
+        step
+        for at in range(before_ns + period_ns, due_ns - period_ns // 2, period_ns)
+        for step in (Step(Kind.UNTIL, at, skip=True), Step(Kind.RUN, work.value))
+    ]
+
+
 def steps_of(task: Recorded, drafts: Sequence[Draft], place: Mapping[int, int]) -> list[Step]:
     """Return a task's steps; sleeps are told apart, and slack is set where it changes.
 
@@ -197,6 +225,7 @@ def steps_of(task: Recorded, drafts: Sequence[Draft], place: Mapping[int, int]) 
     """
     timers = [step.timer for step in drafts if step.timer]
     absolute = iter(_absolute(timers))
+    period, due_ns = _period_ns(timers), 0
     polls = sum(step.kind is Kind.WAIT for step in drafts) > 2
     found: list[Step] = []
     slack = DEFAULT_SLACK_NS
@@ -213,6 +242,10 @@ def steps_of(task: Recorded, drafts: Sequence[Draft], place: Mapping[int, int]) 
             if next(absolute):
                 made = Step(Kind.UNTIL, max(0, step.timer.due_ns))
             made.early = polls and not step.timer.relative
+            if period and not made.early:
+                made = Step(Kind.UNTIL, max(0, step.timer.due_ns), skip=True)
+                found += _left_out(found, due_ns, period, made.value)
+                due_ns = made.value
             wanted = max(LEAST_SLACK_NS, step.timer.slack_ns)
         elif step.kind is Kind.UNTIL and step.value:
             wanted = LEAST_SLACK_NS

@@ -53,7 +53,7 @@ _IN_LANES = frozenset({Kind.ON, Kind.AFTER, Kind.AGAIN})
 _OF_PROCESSES = frozenset({Kind.FORK, Kind.REAP})
 _OF_TASKS = _OF_PROCESSES | {Kind.POST}
 _SLEEPS = frozenset({Kind.SLEEP, Kind.UNTIL})
-EARLY, PINNED, PROCESS = "early", "pinned", "process"
+EARLY, SKIP, PINNED, PROCESS = "early", "skip", "pinned", "process"
 PIPE, TCP = "pipe", "tcp"
 
 
@@ -68,18 +68,22 @@ class Step:
             an end; of `after` ms.
         early: of a sleep: a post ends it, and stays.
         end: of a read or a write: the number of the end.
+        skip: of `until`: it is left out, with the work behind it, if its time had passed when the
+            task last got up.
     """
 
     kind: Kind
     value: int = 0
     early: bool = False
     end: int = 0
+    skip: bool = False
 
     def line(self) -> str:
         """Return it as text."""
         bare = self.kind in _BARE or (self.kind in _MAYBE and not self.value)
         words = [self.kind, *([str(self.end)] if self.kind in _ON_ENDS else [])]
         words += [*([] if bare else [str(self.value)]), *([EARLY] if self.early else [])]
+        words += [SKIP] if self.skip else []
         return " ".join(words)
 
 
@@ -331,9 +335,10 @@ def _step(words: Sequence[str]) -> Step:
         raise ValueError(f"'{words[0]}' is no step; there are {', '.join(Kind)}") from None
     rest = list(words[1:])
     early = kind in _SLEEPS and rest[1:] == [EARLY]
-    if early:
+    skip = kind is Kind.UNTIL and rest[1:] == [SKIP]
+    if early or skip:
         rest.pop()
     end = _time(rest.pop(0)) if kind in _ON_ENDS and rest else 0
     if len(rest) > 1 or (not rest and kind not in _BARE | _MAYBE) or (rest and kind in _BARE):
         raise ValueError(f"'{' '.join(words)}' has too many words, or too few")
-    return Step(kind, _time(rest[0]) if rest else 0, early, end)
+    return Step(kind, _time(rest[0]) if rest else 0, early, end, skip)

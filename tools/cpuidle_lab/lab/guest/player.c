@@ -50,6 +50,8 @@
 #define TICK_NS		4000000ULL
 #define REALTIME_BELOW	100
 #define BLANKS		"\n "
+#define EARLY		"early"
+#define SKIP		"skip"
 #define PINNED		"pinned"
 #define PROCESS		"process"
 #define MARKER		"/sys/kernel/tracing/trace_marker"
@@ -79,12 +81,15 @@ static const char *const words[KINDS] = {
  * struct step - one step of a task
  * @kind: one of words[]
  * @early: a post ends the sleep, and stays
+ * @skip: it is left out, with the work behind it, if its time had passed when
+ *	the task last got up from such a sleep
  * @end: that a read or a write uses
  * @value: ns; of a post the target; bytes of a read or a write; an end
  */
 struct step {
 	enum kind kind;
 	bool early;
+	bool skip;
 	unsigned int end;
 	uint64_t value;
 };
@@ -561,11 +566,16 @@ static void play_lanes(struct task *me, size_t first)
 
 static void play_steps(struct task *me)
 {
+	uint64_t up_ns = 0;
 	size_t i;
 
 	if (!me->forked)
 		prepare(me);
 	for (i = 0; i < me->count; i++) {
+		if (me->steps[i].skip && begin_ns + me->steps[i].value < up_ns) {
+			i += i + 1 < me->count && me->steps[i + 1].kind == RUN;
+			continue;
+		}
 		if (me->steps[i].kind == LANE)
 			play_lanes(me, i);
 		/* Lanes return where the task exits. */
@@ -574,6 +584,8 @@ static void play_steps(struct task *me)
 			return;
 		}
 		do_step(me, &me->steps[i]);
+		if (me->steps[i].skip)
+			up_ns = now_ns();
 	}
 	/* No other thread ends: its exit was not recorded. */
 	for (;;)
@@ -601,7 +613,9 @@ static void add_step(struct task *task, char *line)
 		value = strtok(NULL, BLANKS);
 	}
 	step.value = value ? strtoull(value, NULL, 10) : 0;
-	step.early = strtok(NULL, BLANKS);
+	word = strtok(NULL, BLANKS);
+	step.early = word && !strcmp(word, EARLY);
+	step.skip = word && !strcmp(word, SKIP);
 	if ((step.kind == POST || step.kind == FORK || step.kind == REAP) &&
 	    step.value >= TASKS_MAX)
 		die("a step names no task");
