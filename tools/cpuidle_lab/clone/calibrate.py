@@ -92,11 +92,14 @@ def probe() -> Program:
 
 def _pairs(task: Task) -> Iterator[tuple[int, str]]:
     """Yield the place of each piece of work and its pair of events."""
+    behind = [Kind.END]
+    for step in reversed(task.steps):
+        behind.append(behind[-1] if step.kind in _ASIDE else step.kind)
     before = "S"
     for place, step in enumerate(task.steps):
+        behind.pop()
         if step.kind is Kind.RUN:
-            behind = (one.kind for one in task.steps[place + 1 :] if one.kind not in _ASIDE)
-            after = next(behind, Kind.END)
+            after = behind[-1]
             usual = before + _LETTERS.get(after, "S")
             alone = {Kind.FORK: _FORK, Kind.EXIT: _EXIT if task.process else usual}
             yield place, alone.get(after, usual)
