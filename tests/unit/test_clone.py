@@ -250,7 +250,7 @@ def test_a_task_that_leaves_periods_out_may_meet_them_on_a_quicker_machine() -> 
 
 def test_a_program_is_read_as_it_was_written() -> None:
     made = talk().program()
-    made.tasks[0].steps.append(Step(Kind.UNTIL, 5, skip=True))
+    made.tasks[0].steps += [Step(Kind.UNTIL, 5, skip=True), Step(Kind.WAIT, sync=True)]
     again = program.parse(made.text().splitlines(), PATH)
     assert again.tasks == made.tasks
     assert (again.name, again.length_ns, again.start_ns) == ("talk", made.length_ns, made.start_ns)
@@ -274,6 +274,7 @@ HEAD = [program.HEADER, "name x", "governor menu", "length 5", "start 0", "task 
         ([*HEAD, "run"], "line 7: 'run' has too many words, or too few"),
         ([*HEAD, "run 5 early"], "too many words"),
         ([*HEAD, "sleep 5 skip"], "too many words"),
+        ([*HEAD, "wait 5 sync"], "too many words"),
         ([*HEAD, "until 5 early skip"], "too many words"),
         ([*HEAD, "run -5"], "line 7: '-5' is no number"),
         ([*HEAD, "task 1 b 120 0 forked"], "line 7: a task is 'task NUMBER NAME PRIORITY CPU"),

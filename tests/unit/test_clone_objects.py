@@ -267,6 +267,37 @@ def test_a_deadline_that_had_passed_when_the_task_got_up_is_left_out(tmp_path: P
     assert work_s(skip=True) < 0.6 * work_s(skip=False)
 
 
+def test_a_write_that_ends_a_wait_is_told_from_a_post() -> None:
+    made = Calls()
+    made.mark(0, BEGIN)
+    made.switch(10, "swapper/0-0", "b-2", "R")
+    made.switch(20, "b-2", "swapper/0-0")
+    made.switch(30, "swapper/0-0", "a-1", "R")
+    made.enter(40, "a-1", WRITE, 5)
+    made.wake(41, "a-1", "b-2")
+    made.leave(42, "a-1", WRITE, 1)
+    made.switch(50, "a-1", "b-2", "R")
+    made.switch(60, "b-2", "a-1")
+    made.wake(70, "a-1", "b-2")
+    made.switch(80, "a-1", "b-2")
+    made.expire(85)
+    made.mark(90, END)
+    (b,) = (task for task in made.program().tasks if task.name == "b")
+    waits = [line for line in lines(b) if line.startswith("wait")]
+    assert waits == ["wait sync", "wait"]
+
+
+def test_posts_and_writes_wake_tasks_that_wait_for_either(tmp_path: Path) -> None:
+    sleep, sync = Step(Kind.SLEEP, 1_000_000), Step(Kind.WAIT, sync=True)
+    wait, posts = Step(Kind.WAIT), [sleep, Step(Kind.POST, 0)] * 6
+    # Posts that come before their wait are taken, too.
+    mine = [sync, wait, sync, sync, Step(Kind.SLEEP, 4_000_000), wait, sync, Step(Kind.END)]
+    for process in (False, True):
+        tasks = [Task("a", steps=mine), Task("b", cpu=1, steps=posts, process=process)]
+        done = played(Program("x", "menu", 10**9, 0, tasks), tmp_path)
+        assert done.returncode == 0, done.stderr
+
+
 def test_lanes_are_served_in_the_order_in_which_their_ends_are_ready(tmp_path: Path) -> None:
     def call(what: Kind, end: int) -> Step:
         return Step(what, 70_000, end=end)

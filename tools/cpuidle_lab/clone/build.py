@@ -22,6 +22,7 @@ from cpuidle_lab.clone.events import (
     IN_SOFTIRQ,
     POLLS,
     READS,
+    WRITES,
     Event,
     PhaseEvents,
 )
@@ -69,6 +70,8 @@ class _Reading:
         self._targets: dict[int, Recorded] = {}
         self.joints, self._ends = joined(phase.events)
         self._files = Files()
+        # Tasks that write.
+        self._writing: set[int] = set()
         self._loops = {pid for pid, *_ in self._ends} & polling(phase.events)
 
     def read(self) -> None:
@@ -129,6 +132,8 @@ class _Reading:
         call = Call.of(event)
         if call is None:
             return
+        if call.number in WRITES:
+            self._writing.add(event.pid)
         polls = call.number in POLLS and event.pid in self._loops
         end = self._ends.get(self._files.of(event.pid, call))
         if polls or (end is not None and call.number != CLOSE):
@@ -140,6 +145,7 @@ class _Reading:
     def _returns(self, event: Event) -> None:
         call = Call.of(event)
         task = self._by_pid.get(event.pid)
+        self._writing.discard(event.pid)
         if call is None or call.result is None or task is None:
             return
         if task.call is None and call.number in POLLS and event.pid in self._loops:
@@ -285,6 +291,7 @@ class _Reading:
                 task.forestalled = True
             awaited = task.timer if asleep and task.timer else None
             post.wait = Draft(Kind.WAIT, max(0, awaited.length_ns) if awaited else 0)
+            post.wait.sync = event.context == "." and event.pid in self._writing
             task.steps.append(post.wait)
         elif timer := self._timer_of(event, pid, task):
             if asleep:

@@ -75,6 +75,7 @@ class Draft:
         timer: of a sleep.
         at: when a call ended.
         wait: of a post, the wait that it ends.
+        sync: of a wait: a write ends it.
         rcu_ns: work of RCU that its task queued about then, by the time of RCU's softirqs.
     """
 
@@ -84,6 +85,7 @@ class Draft:
     end: int = 0
     at: int = 0
     wait: "Draft | None" = None
+    sync: bool = False
     rcu_ns: float = 0
 
 
@@ -238,6 +240,7 @@ def steps_of(task: Recorded, drafts: Sequence[Draft], place: Mapping[int, int]) 
             found += callbacks
             continue
         made = Step(step.kind, max(0, round(step.value)), end=step.end)
+        made.sync = step.sync and step.kind is Kind.WAIT and not made.value
         if step.timer:
             if next(absolute):
                 made = Step(Kind.UNTIL, max(0, step.timer.due_ns))

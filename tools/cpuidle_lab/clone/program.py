@@ -53,7 +53,7 @@ _IN_LANES = frozenset({Kind.ON, Kind.AFTER, Kind.AGAIN})
 _OF_PROCESSES = frozenset({Kind.FORK, Kind.REAP})
 _OF_TASKS = _OF_PROCESSES | {Kind.POST}
 _SLEEPS = frozenset({Kind.SLEEP, Kind.UNTIL})
-EARLY, SKIP, PINNED, PROCESS = "early", "skip", "pinned", "process"
+EARLY, SKIP, SYNC, PINNED, PROCESS = "early", "skip", "sync", "pinned", "process"
 PIPE, TCP = "pipe", "tcp"
 
 
@@ -70,6 +70,8 @@ class Step:
         end: of a read or a write: the number of the end.
         skip: of `until`: it is left out, with the work behind it, if its time had passed when the
             task last got up.
+        sync: of a wait without a timer: the post that ends it wakes as a write does, so the
+            scheduler expects that the poster sleeps soon.
     """
 
     kind: Kind
@@ -77,13 +79,14 @@ class Step:
     early: bool = False
     end: int = 0
     skip: bool = False
+    sync: bool = False
 
     def line(self) -> str:
         """Return it as text."""
         bare = self.kind in _BARE or (self.kind in _MAYBE and not self.value)
         words = [self.kind, *([str(self.end)] if self.kind in _ON_ENDS else [])]
         words += [*([] if bare else [str(self.value)]), *([EARLY] if self.early else [])]
-        words += [SKIP] if self.skip else []
+        words += [*([SKIP] if self.skip else []), *([SYNC] if self.sync else [])]
         return " ".join(words)
 
 
@@ -336,9 +339,10 @@ def _step(words: Sequence[str]) -> Step:
     rest = list(words[1:])
     early = kind in _SLEEPS and rest[1:] == [EARLY]
     skip = kind is Kind.UNTIL and rest[1:] == [SKIP]
-    if early or skip:
+    sync = kind is Kind.WAIT and rest == [SYNC]
+    if early or skip or sync:
         rest.pop()
     end = _time(rest.pop(0)) if kind in _ON_ENDS and rest else 0
     if len(rest) > 1 or (not rest and kind not in _BARE | _MAYBE) or (rest and kind in _BARE):
         raise ValueError(f"'{' '.join(words)}' has too many words, or too few")
-    return Step(kind, _time(rest[0]) if rest else 0, early, end, skip)
+    return Step(kind, _time(rest[0]) if rest else 0, early, end, skip, sync)

@@ -32,6 +32,7 @@
 #include <sys/fsuid.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -43,6 +44,7 @@
 /* Lanes of a task, and bytes of a call. */
 #define LANES_MAX	(JOINTS_MAX + 1)
 #define BYTES_MAX	65536
+#define FILES_MAX	8192
 #define PAGE_BYTES	4096
 #define STACK_BYTES	(64 << 10)
 #define NS_PER_S	1000000000ULL
@@ -52,6 +54,7 @@
 #define BLANKS		"\n "
 #define EARLY		"early"
 #define SKIP		"skip"
+#define SYNC		"sync"
 #define PINNED		"pinned"
 #define PROCESS		"process"
 #define MARKER		"/sys/kernel/tracing/trace_marker"
@@ -83,6 +86,8 @@ static const char *const words[KINDS] = {
  * @early: a post ends the sleep, and stays
  * @skip: it is left out, with the work behind it, if its time had passed when
  *	the task last got up from such a sleep
+ * @sync: the post that ends the wait is a write to the task's pipe, at which
+ *	the scheduler expects that the poster sleeps soon
  * @end: that a read or a write uses
  * @value: ns; of a post the target; bytes of a read or a write; an end
  */
@@ -90,6 +95,7 @@ struct step {
 	enum kind kind;
 	bool early;
 	bool skip;
+	bool sync;
 	unsigned int end;
 	uint64_t value;
 };
@@ -113,6 +119,7 @@ struct lane {
 /**
  * struct task - a task, and the posts to it
  * @posts: how many it has not taken; -1 while it waits. The futex.
+ * @reads: it waits at its pipe, not at the futex
  * @steps: in their order
  * @count: number of steps
  * @room: steps that fit
@@ -122,9 +129,11 @@ struct lane {
  * @process: it has memory of its own, which its exit frees
  * @forked: another task starts it
  * @pid: of a process that was started
+ * @pipe: its ends to read and to write; 0, 0: there is none
  */
 struct task {
 	atomic_int posts;
+	atomic_bool reads;
 	struct step *steps;
 	size_t count;
 	size_t room;
@@ -134,6 +143,7 @@ struct task {
 	bool process;
 	bool forked;
 	_Atomic pid_t pid;
+	int pipe[2];
 } __attribute__((aligned(64)));
 
 /**
@@ -216,8 +226,22 @@ static void futex_wake(atomic_int *word)
 
 static void post(struct task *task)
 {
-	if (atomic_fetch_add(&task->posts, 1) < 0)
+	if (atomic_fetch_add(&task->posts, 1) >= 0)
+		return;
+	if (!atomic_load(&task->reads))
 		futex_wake(&task->posts);
+	else if (write(task->pipe[1], "", 1) != 1)
+		die("cannot write to a task's pipe");
+}
+
+static void wait_sync(struct task *task)
+{
+	char byte;
+
+	atomic_store(&task->reads, true);
+	if (atomic_fetch_sub(&task->posts, 1) <= 0 && read(task->pipe[0], &byte, 1) != 1)
+		die("cannot read from a task's pipe");
+	atomic_store(&task->reads, false);
 }
 
 /* A timer that expires before the post wakes the thread, which waits on. */
@@ -409,7 +433,10 @@ static void do_step(struct task *me, const struct step *step)
 		post(&tasks[step->value]);
 		break;
 	case WAIT:
-		wait_post(me, step->value);
+		if (step->sync)
+			wait_sync(me);
+		else
+			wait_post(me, step->value);
 		break;
 	case SLEEP:
 		if (step->early)
@@ -612,6 +639,9 @@ static void add_step(struct task *task, char *line)
 		step.end = (unsigned int)strtoul(value, NULL, 10) % (2 * JOINTS_MAX);
 		value = strtok(NULL, BLANKS);
 	}
+	step.sync = value && !strcmp(value, SYNC);
+	if (step.sync && !task->pipe[1] && pipe2(task->pipe, O_CLOEXEC))
+		die("cannot make a task's pipe");
 	step.value = value ? strtoull(value, NULL, 10) : 0;
 	word = strtok(NULL, BLANKS);
 	step.early = word && !strcmp(word, EARLY);
@@ -747,6 +777,7 @@ static void end_processes(void)
 
 int main(int argc, char **argv)
 {
+	const struct rlimit files = { FILES_MAX, FILES_MAX };
 	uint64_t soonest_ns, last_ns;
 
 	if (argc != 4)
@@ -757,6 +788,7 @@ int main(int argc, char **argv)
 		die("no memory");
 	tasks = shared->tasks;
 	shared->main = getpid();
+	setrlimit(RLIMIT_NOFILE, &files);
 	load(argv[1]);
 	sched_getaffinity(0, sizeof(all_cpus), &all_cpus);
 	mlockall(MCL_CURRENT | MCL_FUTURE);
