@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
 """The experiment on clones: which workloads pass, without the lab."""
 
+import contextlib
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +14,7 @@ from cpuidle_lab.base.errors import FAILURE, USAGE, UserError
 from cpuidle_lab.cli import main
 from cpuidle_lab.clone.believe import Belief
 from cpuidle_lab.clone.session import Place
+from cpuidle_lab.lab import LabRun
 from tests.proofs.clone import lines as lines_of
 from tests.proofs.clone import run
 from tests.unit.test_clone import check, told
@@ -138,3 +142,32 @@ def test_clones_of_kept_recordings_replace_no_others(
     words = ["experiment", "clone", "--all", "--kept", str(tmp_path), "-o", f"{tmp_path}/."]
     assert main(words) == USAGE
     assert "would replace" in capsys.readouterr().err
+
+
+def test_each_boot_begins_with_a_run_that_is_not_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripts: list[Any] = []
+
+    def boots(boot: LabRun, folder: Path, _title: str) -> SimpleNamespace:
+        scripts.append(re.findall(r"^afresh (\w+)\nphase (\S+) .*usleep (\d+);", boot.script, re.M))
+        return SimpleNamespace(check=lambda: SimpleNamespace(files=folder))
+
+    monkeypatch.setattr(run, "run_lab", boots)
+    traces = run.record("redis", Place("power9"), tmp_path, run.CHECKED)
+    assert traces == run.kept(tmp_path, "redis")
+    turns = [("teo_ng", "menu_ng"), ("menu_ng", "teo_ng"), ("teo_ng", "menu_ng")]
+    assert scripts == [
+        [(governor, name, wait) for governor, name in zip(
+            (turn[-1], *turn), ("warm", "redis", "redis"), strict=True)]
+        for turn, wait in zip(turns, ("1000", "2300", "3600"), strict=True)
+    ]  # fmt: skip
+
+    def part(workload: str, regime: str) -> SimpleNamespace:
+        return SimpleNamespace(workload=workload, regime=regime)
+
+    monkeypatch.setattr(run, "opened", contextlib.nullcontext)
+    monkeypatch.setattr(
+        run, "parts", lambda *_: [part("warm", "menu_ng"), part("redis", "menu_ng")]
+    )
+    assert run.by_regime(traces) == {"menu_ng": [part("redis", "menu_ng")] * 3}
