@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from cpuidle_lab.base.errors import UserError
@@ -18,6 +19,7 @@ from cpuidle_lab.clone import build, calibrate, drafts, events, judge, play, pro
 from cpuidle_lab.clone.program import Kind, Program, Step, Task
 from cpuidle_lab.clone.session import Place, Regime
 from cpuidle_lab.lab.programs import PLAYER, compiled
+from cpuidle_lab.recording import columns
 from cpuidle_lab.replay.engine import Outcome
 from tests.unit.periods import MACHINE
 
@@ -384,9 +386,9 @@ def test_the_calibrating_program_has_all_pairs_of_events() -> None:
 def told(regret: Iterable[float], **changed: Any) -> Any:
     """Return figures of recordings, without recordings."""
     values = list(regret)
-    defaults = {"powers_mw": [100.0], "lengths_s": [1.0], "overslept": 0.0, "p99s_us": [5.0],
-             "least_judged": 900, "regret": sum(values) / len(values), "regrets": values,
-             "spread": 1.0}  # fmt: skip
+    defaults = {"powers_mw": [100.0], "lengths_s": [1.0], "overslept": (0, 10_000),
+                "p99s_us": [5.0], "least_judged": 900, "regret": sum(values) / len(values),
+                "regrets": values, "spread": 1.0}  # fmt: skip
     facts: dict[str, Any] = defaults | changed
     ranges = {"p99_ranges_us": [(p99, p99) for p99 in facts["p99s_us"]]}
     return SimpleNamespace(**(ranges | facts))
@@ -403,7 +405,11 @@ def check(governor: str, clone: Any, moved: float = 9.0) -> judge.Check:
         (told([50.0]), 21, "21 % of its intervals lie elsewhere (limit 20)"),
         (told([50.0], powers_mw=[106.0]), 9, "its idle power differs by 6.0%"),
         (told([50.0], lengths_s=[0.9]), 9, "it takes another time, by 10.0%"),
-        (told([50.0], overslept=0.002), 9, "it overslept 0.20% more of the idle time"),
+        (
+            told([50.0], overslept=(17, 10_000)),
+            9,
+            "it overslept 0.17% of its intervals (limit 0.2%)",
+        ),
         (
             told([50.0], p99s_us=[2.0]),
             9,
@@ -420,28 +426,37 @@ def test_a_clone_beyond_a_limit_has_no_figure(clone: Any, moved: float, sentence
         assert sentence in why
 
 
+def test_an_edge_of_the_steps_moves_a_quarter_of_the_intervals_that_pass_it() -> None:
+    def recording(length_us: float) -> Any:
+        chunk = {"length_ns": np.array([1000 * length_us]), "flags": np.zeros(1, dtype=np.uint8)}
+        return SimpleNamespace(parts=[SimpleNamespace(cpus=[0], intervals=lambda *_: [chunk])])
+
+    for length_us, percent in ((15.99, 25), (15.9, 25), (14, 100)):
+        pair = recording(16.01), recording(length_us)
+        assert judge.Check.of("teo_ng", *pair, whole=True).moved == percent
+
+
+def test_overslept_intervals_are_counted() -> None:
+    def part(*flags: int) -> Any:
+        chunk = {"flags": np.array(flags, dtype=np.uint8)}
+        return SimpleNamespace(cpus=[0], intervals=lambda *_: [chunk])
+
+    late = columns.OVERSLEPT
+    assert judge.Told([part(0, 1, late | 1, 0), part(0, 0, 0, late)]).overslept == (2, 8)
+
+
 # Work of RCU at a tick prolongs intervals of the program as it does those of the clone.
-def test_a_clone_may_oversleep_as_its_program_did(monkeypatch: pytest.MonkeyPatch) -> None:
-    def late(*shares: float) -> Any:
-        return SimpleNamespace(
-            figures=[
-                SimpleNamespace(idle_ns=10**9, overslept_ns=round(one * 1e9)) for one in shares
-            ]
-        )
-
-    # A few intervals in a recording: those of all governors together tell how many.
-    parts: Any = {"teo_ng": [late(0.001, 0.002)], "menu_ng": [late(0.005, 0.004)]}
-    monkeypatch.setattr(judge, "Told", lambda parts: parts[0])
-    monkeypatch.setattr(judge.Check, "of", lambda regime, *_, **facts: facts["overslept"])
-    found: Any = judge.verdict("teo_ng", parts, parts)
-    assert found.checks == [0.003, 0.003]
-
-    real, clone = told([50.0], overslept=0.0), told([50.0], overslept=0.0034)
-    assert not [*judge.Check("teo_ng", real, clone, 9.0, overslept=0.0025).faults()]
-    clone.overslept = 0.004
-    assert [*judge.Check("teo_ng", real, clone, 9.0, overslept=0.0025).faults()] == [
-        "under teo_ng it overslept 0.15% more of the idle time (limit 0.1%)"
+def test_a_clone_may_oversleep_as_its_program_did() -> None:
+    real, clone = told([50.0], overslept=(5, 2000)), told([50.0], overslept=(12, 2000))
+    assert not [*judge.Check("teo_ng", real, clone, 9.0).faults()]
+    clone.overslept = 13, 2000
+    assert [*judge.Check("teo_ng", real, clone, 9.0).faults()] == [
+        "under teo_ng it overslept 0.65% of its intervals (limit 0.6%)"
     ]
+    # Two intervals of a short recording are not told from the lab's limit.
+    few = [told([50.0], overslept=(n, 800)) for n in (0, 2, 4)]
+    faults = [[*judge.Check("teo_ng", few[0], one, 9.0).faults()] for one in few]
+    assert [len(each) for each in faults] == [0, 0, 1]
 
 
 @pytest.mark.parametrize(("wakeups", "same"), [(400, True), (10_000, False)])

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -308,11 +309,21 @@ def test_intervals_are_counted_by_length_and_end(tmp_path: Path) -> None:
         for octave in range(moved.STEPS // 8):
             share = found[8 * octave : 8 * octave + 8].sum()
             assert share == pytest.approx(100 * octaves[octave] / len(whole))
+
         timers = np.count_nonzero(flags[(told > 0) & (flags & columns.CUT == 0)] & columns.TIMER)
         assert found[:, 0].sum() == pytest.approx(100 * timers / len(whole))
 
 
-# ---- Judgement. ----
+def test_steps_may_begin_at_other_lengths() -> None:
+    def found(length_us: float, shift: float) -> moved.Shares:
+        chunk = {"length_ns": np.array([1000 * length_us]), "flags": np.zeros(1, dtype=np.uint8)}
+        part: Any = SimpleNamespace(cpus=[0], intervals=lambda *_: [chunk])
+        return moved.shares(part, shift)
+
+    # 16 us is the edge of two steps of the usual grid alone.
+    for shift, percent in ((0, 100), (0.25, 0), (0.5, 0), (0.75, 0)):
+        apart = moved.moved([found(15.99, shift)], [found(16.01, shift)])
+        assert apart.percent == percent
 
 
 @pytest.mark.parametrize(

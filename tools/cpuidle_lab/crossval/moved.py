@@ -41,14 +41,19 @@ class Moved:
     most: str = ""
 
 
-def shares(part: Part) -> Shares:
-    """Return where the judged intervals of a phase lie."""
+def shares(part: Part, shift: float = 0.0) -> Shares:
+    """Return where the judged intervals of a phase lie.
+
+    Args:
+        part: the phase.
+        shift: all steps begin at lengths that are shorter by so much of a step.
+    """
     found = np.zeros((STEPS, len(ENDS)))
     for cpu in part.cpus:
         for chunk in part.intervals(cpu, ["length_ns", "flags"]):
             length, flags = chunk["length_ns"], chunk["flags"]
             judged = has_regret(chunk)
-            step = np.floor(8 * np.log2(np.maximum(length / 1000, 1))).astype(int)
+            step = np.floor(8 * np.log2(np.maximum(length / 1000, 1)) + shift).astype(int)
             end = np.select([flags & TIMER != 0, flags & TICKED != 0], [0, 1], 2)
             np.add.at(found, (step[judged], end[judged]), 1)
     return 100 * found / (found.sum() or 1)
