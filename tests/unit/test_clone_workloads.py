@@ -12,6 +12,7 @@ import pytest
 
 from cpuidle_lab.base.errors import FAILURE, USAGE, UserError
 from cpuidle_lab.cli import main
+from cpuidle_lab.clone import session
 from cpuidle_lab.clone.believe import Belief
 from cpuidle_lab.clone.session import Place
 from cpuidle_lab.lab import LabRun
@@ -171,3 +172,12 @@ def test_each_boot_begins_with_a_run_that_is_not_judged(
         run, "parts", lambda *_: [part("warm", "menu_ng"), part("redis", "menu_ng")]
     )
     assert run.by_regime(traces) == {"menu_ng": [part("redis", "menu_ng")] * 3}
+
+
+def test_clones_that_were_not_played_under_all_governors_are_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(run, "by_regime", lambda _: {"teo_ng": [], "wteo": []})
+    monkeypatch.setattr(session, "by_clone", lambda _: [{"teo_ng": []}] * 2)
+    assert main(["experiment", "clone", "--all", "--only", "redis", "--judge", "kept"]) == FAILURE
+    assert "no clone was played under wteo; play it with --all" in capsys.readouterr().out

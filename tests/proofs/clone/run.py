@@ -238,7 +238,11 @@ def _place(workload: str, args: argparse.Namespace) -> Place:
 def _rows(workload: str, args: argparse.Namespace) -> Iterator[Line]:
     if args.judge:
         traces, played = kept(args.judge, workload), args.judge / f"{workload}.{PLAYED}"
-        return rows(workload, by_regime(traces), session.by_clone(played))
+        real, clones = by_regime(traces), session.by_clone(played)
+        for label in real:
+            if any(label not in one for one in clones):
+                raise UserError(f"{played}: no clone was played under {label}; play it with --all")
+        return rows(workload, real, clones)
     regimes = PREDICTED if args.all else CHECKED
     return judged(workload, _place(workload, args), regimes, calls=args.calls,
                   output=args.output, recordings=args.kept)  # fmt: skip
