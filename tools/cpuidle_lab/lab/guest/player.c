@@ -106,13 +106,15 @@ struct step {
  * @stop: behind the last one
  * @again: where it begins again; 0: nowhere
  * @ready: the end has become readable
- * @last_ns: end of the last call
+ * @timed: it has timers, so it reads the clock, which is a call in the lab
+ * @last_ns: end of the last call of a timed lane
  */
 struct lane {
 	size_t next;
 	size_t stop;
 	size_t again;
 	bool ready;
+	bool timed;
 	uint64_t last_ns;
 };
 
@@ -504,11 +506,14 @@ static uint64_t to_ms(uint64_t ns)
 static uint64_t lane_ms(const struct task *me, const struct lane *lane)
 {
 	const struct step *step = &me->steps[lane->next];
-	uint64_t due_ms = to_ms(lane->last_ns) + step->value;
+	uint64_t due_ms;
 
 	if (lane->next == lane->stop || (step->kind == ON && !lane->ready))
 		return UINT64_MAX;
-	return step->kind == AFTER && due_ms > to_ms(now_ns()) ? due_ms : 0;
+	if (step->kind != AFTER)
+		return 0;
+	due_ms = to_ms(lane->last_ns) + step->value;
+	return due_ms > to_ms(now_ns()) ? due_ms : 0;
 }
 
 /* Does the steps of a lane until it waits again; returns false at the task's end. */
@@ -525,7 +530,7 @@ static bool serve(struct task *me, struct lane *lane)
 		if (step->kind == EXIT)
 			return false;
 		do_step(me, step);
-		if (step->kind == READ || step->kind == WRITE)
+		if (lane->timed && (step->kind == READ || step->kind == WRITE))
 			lane->last_ns = now_ns();
 	}
 	if (lane->next == lane->stop && lane->again)
@@ -555,6 +560,8 @@ static size_t find_lanes(const struct task *me, size_t first, int poll, struct l
 		lanes[count - 1].stop = i + 1;
 		if (step->kind == AGAIN)
 			lanes[count - 1].again = i + 1;
+		if (step->kind == AFTER)
+			lanes[count - 1].timed = true;
 		if (step->kind != ON || polled)
 			continue;
 		polled = true;
@@ -570,11 +577,12 @@ static void play_lanes(struct task *me, size_t first)
 {
 	struct lane lanes[LANES_MAX];
 	struct epoll_event found[LANES_MAX];
-	int poll = epoll_create1(EPOLL_CLOEXEC), left_ms, i, n;
+	int poll = epoll_create1(EPOLL_CLOEXEC), i, n;
 	size_t count = find_lanes(me, first, poll, lanes), k;
 
 	for (;;) {
 		uint64_t soonest_ms = UINT64_MAX, due_ms, ms;
+		int left_ms = -1;
 
 		for (k = 0; k < count; k++) {
 			if (!lane_ms(me, &lanes[k]) && !serve(me, &lanes[k]))
@@ -583,9 +591,11 @@ static void play_lanes(struct task *me, size_t first)
 			if (due_ms < soonest_ms)
 				soonest_ms = due_ms;
 		}
-		ms = to_ms(now_ns());
-		left_ms = soonest_ms > ms ? (int)(soonest_ms - ms) : 0;
-		n = epoll_wait(poll, found, LANES_MAX, soonest_ms == UINT64_MAX ? -1 : left_ms);
+		if (soonest_ms != UINT64_MAX) {
+			ms = to_ms(now_ns());
+			left_ms = soonest_ms > ms ? (int)(soonest_ms - ms) : 0;
+		}
+		n = epoll_wait(poll, found, LANES_MAX, left_ms);
 		for (i = 0; i < n; i++)
 			lanes[found[i].data.u64].ready = true;
 	}
