@@ -4,6 +4,7 @@
 import resource
 import shutil
 import subprocess
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -311,6 +312,24 @@ def test_lanes_are_served_in_the_order_in_which_their_ends_are_ready(tmp_path: P
     tasks = [Task("s", steps=server), Task("c", cpu=1, steps=client)]
     done = played(Program("x", "menu", 10**10, 0, tasks, joints=[Joint()] * 2), tmp_path)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_timer_of_a_lane_counts_from_its_last_call(tmp_path: Path) -> None:
+    def call(what: Kind, end: int) -> Step:
+        return Step(what, 10, end=end)
+
+    lane, turns, wait_ms = Step(Kind.LANE), 12, 50
+    server = [lane, Step(Kind.AGAIN), Step(Kind.ON, 1), call(Kind.READ, 1), call(Kind.WRITE, 1)]
+    wait = Step(Kind.AFTER, wait_ms)
+    turn = [wait, call(Kind.WRITE, 0), Step(Kind.ON, 0), call(Kind.READ, 0)]
+    client = [lane, *(turn * turns), wait, Step(Kind.END)]
+    tasks = [Task("s", steps=server), Task("c", cpu=1, steps=client)]
+    made = Program("x", "menu", 10**10, 0, tasks, joints=[Joint()])
+    played(made, tmp_path)  # compiles the player
+    began = time.monotonic()
+    done = played(made, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert time.monotonic() - began > turns * wait_ms / 1000
 
 
 def test_calls_are_recorded_by_number_and_only_on_the_machine_that_has_the_numbers(
