@@ -246,6 +246,9 @@ def test_a_task_that_leaves_periods_out_may_meet_them_on_a_quicker_machine() -> 
     sleeps = [line for line in steps if line.startswith("until") and line != "until 0"]
     assert sleeps == [f"until {1000 * at} skip" for at in range(1000, 2400, 100)]
     assert all(steps[n + 1].startswith("run") for n, line in enumerate(steps) if line in sleeps)
+    # Steps for all us of a second, since two deadlines are 1 us apart, would be no clone.
+    near = [1000, 1001, *range(2000, 1_000_000, 50_000)]
+    assert len(deadlines(near)) < 5 * len(near)
     # One period left out may be chance.
     assert not any("skip" in line for line in deadlines([*range(1000, 2000, 100), 2100]))
 

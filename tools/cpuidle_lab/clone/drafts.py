@@ -22,6 +22,9 @@ DEFAULT_SLACK_NS, LEAST_SLACK_NS = 50_000, 1
 _READ_BEFORE_NS, _FEW, _OFTEN = 12_000, 4, 0.03
 # Share of equal steps between deadlines that makes them a grid.
 _GRID = 0.5
+# A task has so many deadlines at most for each that it meets: all become steps, and two deadlines
+# that are apart by some ns are no period. cyclictest-10us meets one of three.
+_SPARSE_MOST = 10
 # Share of distances between deadlines that are multiples of a period which a task leaves out.
 _WHOLE = 0.95
 
@@ -179,6 +182,8 @@ def _period_ns(timers: Sequence[Timer]) -> int:
     steps = [b.due_ns - a.due_ns for a, b in pairwise(timers)]
     least = min((step for step in steps if step > 0), default=0)
     if len(steps) < _FEW or not least or any(one.relative for one in timers):
+        return 0
+    if sum(steps) > _SPARSE_MOST * least * len(steps):
         return 0
     whole = sum(step > 0 and step % least == 0 for step in steps)
     more = sum(step > least for step in steps)
