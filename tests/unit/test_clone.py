@@ -136,9 +136,29 @@ def test_a_task_becomes_its_work_its_posts_and_the_causes_that_end_its_sleeps() 
 def test_in_virtual_time_two_busy_cpus_do_half_the_work_each() -> None:
     made = talk().program()
     a = next(task for task in made.tasks if task.name == "a")
-    # sh runs on the other CPU in its first 10 us, and in the last 5 us of a.
-    assert lines(a)[1] == "run 15000"
-    assert lines(a)[-2:] == ["run 7500", "exit"]
+    # sh runs on the other CPU in its first 10 us, and in the last 5 us of a. In between that CPU
+    # works for 1.25 us until it halts, and again once it wakes.
+    assert lines(a)[1] == "run 13750"
+    assert lines(a)[-2:] == ["run 6250", "exit"]
+
+
+def test_in_virtual_time_an_idle_cpu_works_about_its_events() -> None:
+    made = talk()
+    at = next(place for place, line in enumerate(made.lines) if "comm=b pid=2" in line
+              and "sched_waking" in line)  # fmt: skip
+    woken = Recording()
+    woken.add(115, "<idle>-0", "cil_decision: seq=1", cpu=1)
+    made.lines[at:at] = woken.lines[1:]
+    steps = lines(next(task for task in made.program().tasks if task.name == "a"))
+    # Of 30 us, 1.25 before the event of the other CPU and as much after it.
+    assert "run 27500" in steps
+    # A softirq is work until it ends.
+    served = Recording()
+    served.add(114, "<idle>-0", "softirq_entry: vec=7 [action=SCHED]", cpu=1)
+    served.add(124, "<idle>-0", "softirq_exit: vec=7 [action=SCHED]", cpu=1)
+    made.lines[at : at + 1] = served.lines[1:]
+    steps = lines(next(task for task in made.program().tasks if task.name == "a"))
+    assert "run 22500" in steps
 
 
 def test_a_task_that_a_post_meets_on_its_way_to_sleep_does_not_wait_twice() -> None:

@@ -28,7 +28,7 @@ from cpuidle_lab.clone.events import (
 )
 from cpuidle_lab.clone.lanes import polling, split
 from cpuidle_lab.clone.program import TASKS_MOST, TICK_NS, Kind, Program, Task
-from cpuidle_lab.clone.progress import Progress
+from cpuidle_lab.clone.progress import Progress, running_at_first
 
 _IDLE = 0
 _NET_RX, _RCU = "3", "9"
@@ -50,6 +50,7 @@ class _Reading:
     def __init__(self, phase: PhaseEvents, *, shared: bool) -> None:
         self._phase = phase
         self._progress = Progress(phase.events, shared=shared)
+        self._first = {pid: cpu for cpu, pid in running_at_first(phase.events).items()}
         self.offset_ns = _clock_offset(phase.events)
         self.tasks: list[Recorded] = []
         self.outside: Counter[str] = Counter()
@@ -104,18 +105,22 @@ class _Reading:
         """
         found = self._by_pid.get(pid)
         if found is None:
-            found = self._by_pid[pid] = Recorded(name)
+            found = self._by_pid[pid] = Recorded(name, runs_on=self._first.get(pid, 0))
             self.tasks.append(found)
         if not short:
             found.name = name
         return found
+
+    def _done(self, cpu: int, since: int, ts: int) -> float:
+        """Return the work of a CPU between two times, ns."""
+        return self._progress.until(cpu, ts) - self._progress.until(cpu, since)
 
     def _count(self, task: Recorded, ts: int) -> None:
         """Count the work of a task that runs, until now."""
         if task.state is State.UNKNOWN:
             self._began(task, State.RUNNING)
         if task.state is State.RUNNING:
-            task.work += self._progress.until(ts) - self._progress.until(task.since)
+            task.work += self._done(task.runs_on, task.since, ts)
             task.since = ts
 
     def _began(self, task: Recorded, state: State) -> None:
@@ -187,6 +192,7 @@ class _Reading:
             task.forestalled = False
         task.state, task.since, task.timer = State.RUNNING, event.ts, None
         task.cpus[event.cpu] += 1
+        task.runs_on = event.cpu
         self._ran[event.cpu] = task
 
     def _leaves(self, task: Recorded, ts: int, state: str) -> None:
@@ -248,7 +254,7 @@ class _Reading:
     def _served(self, event: Event) -> None:
         step = self._frees.get(event.cpu)
         if self._serving.pop(event.cpu, "") == _RCU:
-            length = self._progress.until(event.ts) - self._progress.until(self._since[event.cpu])
+            length = self._done(event.cpu, self._since[event.cpu], event.ts)
             beyond = max(0.0, length - _RCU_NS)
             self.rcu_ns += beyond
             if step:

@@ -100,6 +100,7 @@ class Recorded:
         name, priority: as last recorded.
         state: ready, running, asleep or gone, as last told.
         since: when its work was last counted, ns.
+        runs_on: CPU on which it runs, or ran last.
         work: counted and in no step yet, ns.
         timer: that it waits for.
         forestalled: a post came while it was about to sleep; it may sleep all the same for a
@@ -121,6 +122,7 @@ class Recorded:
     priority: int = 120
     state: State = State.UNKNOWN
     since: int = 0
+    runs_on: int = 0
     work: float = 0
     timer: Timer | None = None
     forestalled: bool = False

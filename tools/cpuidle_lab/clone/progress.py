@@ -1,16 +1,24 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Work that busy CPUs get done in a recording."""
+"""Work that CPUs get done in a recording."""
 
 import bisect
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence, Set
+from itertools import pairwise
 
 from cpuidle_lab.clone.events import Event
 
+# An idle CPU works so long from its wake-up until its first event, and from its last one until it
+# halts. Together they are 2,500 ns: so much longer is a piece of the kernel's work, of the same
+# two events, in which the other CPU woke and halted.
+AWAKE_NS = 1250
+
 
 class Progress:
-    """Work that a busy CPU gets done until a time.
+    """Work that a CPU gets done until a time.
 
-    In virtual time the CPUs share one stream of instructions, so each of n busy ones gets 1/n.
+    In virtual time the CPUs share one stream of instructions: between two events each busy one gets
+    an equal part. An idle one works, too, about its own events.
 
     Args:
         events: of a phase.
@@ -18,32 +26,54 @@ class Progress:
     """
 
     def __init__(self, events: Sequence[Event], *, shared: bool) -> None:
-        self._at, self._done = [events[0].ts], [0.0]
-        busy = _busy_at_first(events) if shared else set()
-        for event in events:
-            if not shared or event.name != "sched_switch":
+        self._shared = shared
+        self._at = [event.ts for event in events]
+        self._done = {event.cpu: [0.0] for event in events}
+        if not shared:
+            return
+        runs, serves = set(running_at_first(events)), set[int]()
+        busy: Set[int] = runs
+        for before, event in pairwise(events):
+            parts = _parts(event.ts - before.ts, (before.cpu, event.cpu), busy)
+            for cpu, done in self._done.items():
+                done.append(done[-1] + parts.get(cpu, 0.0))
+            if event.name == "sched_switch":
+                (runs.discard if event.fields()["next_pid"] == "0" else runs.add)(event.cpu)
+            elif event.name == "softirq_entry":
+                serves.add(event.cpu)
+            elif event.name == "softirq_exit":
+                serves.discard(event.cpu)
+            else:
                 continue
-            step = (event.ts - self._at[-1]) / max(1, len(busy))
-            self._done.append(self._done[-1] + step)
-            self._at.append(event.ts)
-            (busy.discard if event.fields()["next_pid"] == "0" else busy.add)(event.cpu)
-        self._last = 1 / max(1, len(busy))
+            busy = runs | serves
 
-    def until(self, ts: int) -> float:
-        """Return the work done until a time, ns."""
+    def until(self, cpu: int, ts: int) -> float:
+        """Return the work that a CPU has done until a time, ns."""
+        if not self._shared:
+            return float(ts)
         place = bisect.bisect_right(self._at, ts) - 1
         if place < 0:
             return 0.0
-        if place + 1 == len(self._at):
-            return self._done[-1] + (ts - self._at[-1]) * self._last
-        (a, b), (x, y) = self._at[place : place + 2], self._done[place : place + 2]
-        return x + (y - x) * (ts - a) / (b - a) if b > a else y
+        done = self._done[cpu]
+        if place + 1 == len(done):
+            return done[-1]
+        (a, b), (x, y) = self._at[place : place + 2], done[place : place + 2]
+        return x + (y - x) * (ts - a) / (b - a)
 
 
-def _busy_at_first(events: Sequence[Event]) -> set[int]:
-    """Return the CPUs that run a task at the beginning: those whose first switch leaves one."""
-    first: dict[int, bool] = {}
+def _parts(gap_ns: int, ends: tuple[int, int], busy: Set[int]) -> Mapping[int, float]:
+    """Return the work of CPUs between two events, of which `ends` are the CPUs, ns."""
+    idle = Counter(cpu for cpu in ends if cpu not in busy)
+    equal = gap_ns / max(1, len(busy) + len(idle))
+    parts = {cpu: min(equal, AWAKE_NS * times) for cpu, times in idle.items()}
+    rest = gap_ns - sum(parts.values())
+    return parts | {cpu: rest / len(busy) for cpu in busy}
+
+
+def running_at_first(events: Sequence[Event]) -> dict[int, int]:
+    """Return the tasks that run at the beginning, by CPU: the first switch there leaves them."""
+    first: dict[int, int] = {}
     for event in events:
         if event.name == "sched_switch":
-            first.setdefault(event.cpu, event.fields()["prev_pid"] != "0")
-    return {cpu for cpu, busy in first.items() if busy}
+            first.setdefault(event.cpu, int(event.fields()["prev_pid"]))
+    return {cpu: pid for cpu, pid in first.items() if pid}

@@ -10,7 +10,7 @@ from cpuidle_lab.base.cache import cached
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.base.files import scratch
 from cpuidle_lab.base.settings import Setting
-from cpuidle_lab.clone import build, calibrate, events, play
+from cpuidle_lab.clone import build, calibrate, events, play, progress
 from cpuidle_lab.clone.program import Program
 from cpuidle_lab.crossval.parts import Part, parts
 from cpuidle_lab.lab.keys import key_of
@@ -140,7 +140,11 @@ def calibrated(place: Place) -> dict[str, float]:
         (target / "costs.json").write_text(json.dumps(costs))
         trace.unlink()
 
-    folder = cached(f"clone-costs-{place.kernel}", [key_of(run)], "Calibrating the player", measure)
+    # The costs depend on how a recording is rebuilt, too.
+    rules = [Path(str(module.__file__)).read_bytes() for module in (build, calibrate, progress)]
+    folder = cached(
+        f"clone-costs-{place.kernel}", [key_of(run), *rules], "Calibrating the player", measure
+    )
     found: dict[str, float] = json.loads((folder / "costs.json").read_text())
     return found
 
