@@ -196,6 +196,38 @@ def test_each_poll_begins_a_turn_of_the_end_that_is_used_next() -> None:
     ]  # fmt: skip
 
 
+def test_work_of_a_timer_alone_is_a_lane_at_its_times() -> None:
+    run, ms = Draft(Kind.RUN, 5), 1_000_000
+    answer = [Draft(Kind.READ, 7, end=1, at=ms), run, Draft(Kind.WRITE, 3, end=1, at=ms)]
+    steps = [
+        Draft(Kind.LANE, at=ms), *answer, Draft(Kind.LANE, 53 * ms, at=54 * ms),
+        Draft(Kind.RUN, 900), Draft(Kind.LANE, at=60 * ms), run, *answer,
+        # The timer of the last poll expires after the phase.
+        Draft(Kind.LANE, 153 * ms, at=0),
+    ]  # fmt: skip
+    found = [(one.kind, one.value) for one in lanes.split(steps)]
+    last = len(found) - 1 - found[::-1].index((Kind.LANE, 0))
+    assert found[last:] == [(Kind.LANE, 0), (Kind.AFTER, 53), (Kind.RUN, 900), (Kind.AFTER, 153)]
+    assert found[:last].count((Kind.RUN, 5)) == 3
+    assert (Kind.RUN, 900) not in found[:last]
+
+
+def test_a_poll_that_lasts_at_the_end_keeps_its_timer() -> None:
+    made, end = served(), Calls()
+    made.lines.pop()
+    end.wake(9900, "c-2", "s-1")
+    end.switch(9910, "swapper/0-0", "s-1", "R")
+    end.leave(9911, "s-1", EPOLL, 0)
+    end.enter(9920, "s-1", EPOLL, 9)
+    end.arm(9921, "s-1", 100_000)
+    end.switch(9922, "s-1", "swapper/0-0")
+    end.mark(10_000, END)
+    made.lines += end.lines[1:]
+    server = next(one for one in made.program(shared=False).tasks if one.name == "s")
+    own = [(one.kind, one.value) for one in server.steps[-2:]]
+    assert own == [(Kind.LANE, 0), (Kind.AFTER, 110)]
+
+
 def test_a_task_that_exits_with_an_answer_lets_its_lane_begin_again() -> None:
     at = iter(range(1_000_000, 100_000_000, 1_000_000))
     run = Draft(Kind.RUN, 5)

@@ -345,7 +345,10 @@ class _Reading:
         """Let the task end the program that ended the phase; keep timers that tasks wait for."""
         last = self._phase.events[-1]
         for task in self.tasks:
-            if task.state is State.RUNNING or task.work:
+            if task.call and task.call.number in POLLS and task.timer:
+                # The timer has not expired yet.
+                task.steps.append(Draft(Kind.LANE, task.timer.due_ns))
+            elif task.state is State.RUNNING or task.work:
                 self._ends_piece(task, last.ts)
             elif task.state is State.ASLEEP and task.timer:
                 task.steps.append(Draft(Kind.SLEEP, task.timer.length_ns, task.timer))

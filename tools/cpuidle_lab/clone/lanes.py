@@ -41,7 +41,8 @@ def split(drafts: Sequence[Draft]) -> list[Draft]:
     read waits until its end is readable. A write that no read precedes comes by a timer: so many ms
     after the last call on its end. Programs that poll count time in whole ms.
 
-    What a task does for no end in the end is a lane of its own.
+    What a task does by its timers for no end is a lane of its own, and so is what it does in the
+    end: at times since the phase's beginning.
 
     Args:
         drafts: where a poll ended there is a `lane`, with the time when its timer was due.
@@ -51,9 +52,14 @@ def split(drafts: Sequence[Draft]) -> list[Draft]:
     last: dict[int, int] = {}
     lane: list[Draft] = []
     pending: list[Draft] = []
+    own: list[Draft] = []
     fresh, due, polled = True, 0.0, 0
+    writes = _writes_by_timer(drafts)
     for one in drafts[first:]:
         if one.kind is Kind.LANE:
+            if fresh and due and not writes:
+                own += [Draft(Kind.AFTER, due / _NS_PER_MS), *pending]
+                pending, due = [], 0.0
             due, polled = (due if fresh else 0) or one.value, one.at
             fresh = True
             if one.rcu_ns:
@@ -78,9 +84,19 @@ def split(drafts: Sequence[Draft]) -> list[Draft]:
     found = [one for one in drafts[:first] if one.kind not in _CALLS]
     for steps in lanes.values():
         found += [Draft(Kind.LANE), *_cycle(steps)]
-    if any(one.kind in _AWAITED for one in pending):
-        found += [Draft(Kind.LANE), Draft(Kind.AFTER, (due or polled) / _NS_PER_MS), *pending]
-    return found
+    if any(one.kind in _AWAITED for one in pending) or (fresh and due and not writes):
+        own += [Draft(Kind.AFTER, (due or polled) / _NS_PER_MS), *pending]
+    return [*found, Draft(Kind.LANE), *own] if own else found
+
+
+def _writes_by_timer(drafts: Sequence[Draft]) -> bool:
+    """Tell whether a write comes first after a poll: its timer may have ended earlier polls."""
+    polled = False
+    for one in drafts:
+        if polled and one.kind is Kind.WRITE:
+            return True
+        polled = one.kind is Kind.LANE or (polled and one.kind not in _CALLS)
+    return False
 
 
 def _cycle(steps: Sequence[Draft]) -> list[Draft]:

@@ -503,7 +503,8 @@ static uint64_t to_ms(uint64_t ns)
  * Returns when a lane goes on: 0 if it does now, UINT64_MAX if its end decides.
  * Programs that poll count in whole ms, so timers of one ms expire together.
  */
-static uint64_t lane_ms(const struct task *me, const struct lane *lane)
+static uint64_t lane_ms(const struct task *me, const struct lane *lane,
+			uint64_t now_ms)
 {
 	const struct step *step = &me->steps[lane->next];
 	uint64_t due_ms;
@@ -513,7 +514,7 @@ static uint64_t lane_ms(const struct task *me, const struct lane *lane)
 	if (step->kind != AFTER)
 		return 0;
 	due_ms = to_ms(lane->last_ns) + step->value;
-	return due_ms > to_ms(now_ns()) ? due_ms : 0;
+	return due_ms > now_ms ? due_ms : 0;
 }
 
 /* Does the steps of a lane until it waits again; returns false at the task's end. */
@@ -579,23 +580,28 @@ static void play_lanes(struct task *me, size_t first)
 	struct epoll_event found[LANES_MAX];
 	int poll = epoll_create1(EPOLL_CLOEXEC), i, n;
 	size_t count = find_lanes(me, first, poll, lanes), k;
+	uint64_t now_ms = to_ms(begin_ns);
 
 	for (;;) {
-		uint64_t soonest_ms = UINT64_MAX, due_ms, ms;
+		uint64_t soonest_ms = UINT64_MAX, due_ms;
 		int left_ms = -1;
 
 		for (k = 0; k < count; k++) {
-			if (!lane_ms(me, &lanes[k]) && !serve(me, &lanes[k]))
+			if (!lane_ms(me, &lanes[k], now_ms) &&
+			    !serve(me, &lanes[k]))
 				return;
-			due_ms = lane_ms(me, &lanes[k]);
+			due_ms = lane_ms(me, &lanes[k], now_ms);
 			if (due_ms < soonest_ms)
 				soonest_ms = due_ms;
 		}
 		if (soonest_ms != UINT64_MAX) {
-			ms = to_ms(now_ns());
-			left_ms = soonest_ms > ms ? (int)(soonest_ms - ms) : 0;
+			now_ms = to_ms(now_ns());
+			left_ms = soonest_ms > now_ms ? (int)(soonest_ms - now_ms) : 0;
 		}
 		n = epoll_wait(poll, found, LANES_MAX, left_ms);
+		/* The clock is read once a turn: that takes 1.25 us. */
+		if (!n)
+			now_ms = soonest_ms;
 		for (i = 0; i < n; i++)
 			lanes[found[i].data.u64].ready = true;
 	}
