@@ -162,6 +162,23 @@ def test_exits_are_corrected_by_their_mean_and_other_pieces_by_their_median() ->
     assert calibrate.corrected(mine, [other], {}) == {(0, "SS"): 0}
 
 
+def test_the_birth_of_a_process_has_a_cost_of_its_own() -> None:
+    life = [Step(Kind.RUN, 300_000), Step(Kind.SLEEP, 5), Step(Kind.RUN, 150_000), Step(Kind.EXIT)]
+    short = [Step(Kind.RUN, 500_000), Step(Kind.EXIT)]
+    tasks = [Task("a", steps=[*steps], process=True) for steps in (life, short)]
+    made = Program("x", "menu", 1, 0, tasks)
+    assert [calibrate.pieces(task) for task in tasks] == [
+        {"BS": [300_000], "SX": [150_000]}, {"BX": [500_000]},
+    ]  # fmt: skip
+    # A birth costs 95 us, with the sleep behind it 100.
+    left = calibrate.without(made, {"SS": 5000, "BS": 100_000, "SX": 40_000})
+    assert [lines(task)[0] for task in left.tasks] == ["run 200000", "run 365000"]
+    assert lines(left.tasks[0])[2] == "run 110000"
+    # One that was there before the phase sleeps first, and is not born in it.
+    old = Task("a", steps=[Step(Kind.SLEEP, 5), *life], process=True)
+    assert "BS" not in calibrate.pieces(old)
+
+
 def test_a_clone_is_corrected_by_plays_at_all_points_of_the_tick(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

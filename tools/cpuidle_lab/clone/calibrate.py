@@ -27,9 +27,10 @@ _LETTERS = {
     Kind.ON: "E",
     Kind.AFTER: "E",
 }
-# A fork, and the end of a process, cost the same after each kind.
-_FORK, _EXIT = "SF", "SX"
-PAIRS = (*(a + b for a in "SPW" for b in "SPW"), _FORK, _EXIT)
+# A fork, and the end of a process, cost the same after each kind. The birth of a process that was
+# forked costs the same in front of each kind.
+_FORK, _EXIT, _BIRTH = "SF", "SX", "BS"
+PAIRS = (*(a + b for a in "SPW" for b in "SPW"), _FORK, _EXIT, _BIRTH)
 
 # By pair of events; by number of a task and pair. Both ns.
 Costs = Mapping[str, float]
@@ -41,7 +42,7 @@ OwnCosts = Mapping[tuple[int, str], float]
 _ASIDE = frozenset({Kind.SLACK, Kind.RCU})
 
 PIECE_NS, LONG_PIECE_NS, _ROUNDS = 30_000, 1_000_000, 30
-_LENGTHS_NS = {_FORK: LONG_PIECE_NS, _EXIT: LONG_PIECE_NS}
+_LENGTHS_NS = dict.fromkeys((_FORK, _EXIT, _BIRTH), LONG_PIECE_NS)
 # Two pieces that were not parted are longer by this factor.
 _ONE_PIECE = 1.5
 
@@ -86,7 +87,8 @@ def probe() -> Program:
     long = Step(Kind.RUN, LONG_PIECE_NS)
     forks = [(long, Step(Kind.FORK, child), run, Step(Kind.REAP, child)) for child in children]
     tasks.append(Task("forks", steps=[Step(Kind.UNTIL), *(one for four in forks for one in four)]))
-    tasks += [Task("exits", steps=[long, Step(Kind.EXIT)], process=True) for _ in children]
+    life = [long, sleep(1000), long, Step(Kind.EXIT)]
+    tasks += [Task("exits", steps=[*life], process=True) for _ in children]
     return Program("calibration", "menu", _ROUNDS * 20_000_000, 0, tasks)
 
 
@@ -95,14 +97,18 @@ def _pairs(task: Task) -> Iterator[tuple[int, str]]:
     behind = [Kind.END]
     for step in reversed(task.steps):
         behind.append(behind[-1] if step.kind in _ASIDE else step.kind)
-    before = "S"
+    # A process that another task forks has work first.
+    born = task.process and bool(task.steps) and task.steps[0].kind is Kind.RUN
+    before = "B" if born else "S"
     for place, step in enumerate(task.steps):
         behind.pop()
         if step.kind is Kind.RUN:
             after = behind[-1]
             usual = before + _LETTERS.get(after, "S")
             alone = {Kind.FORK: _FORK, Kind.EXIT: _EXIT if task.process else usual}
-            yield place, alone.get(after, usual)
+            pair = alone.get(after, usual)
+            yield place, "B" + pair[1] if before == "B" else pair
+            before = "S"
         else:
             before = _LETTERS.get(step.kind, before)
 
@@ -130,6 +136,13 @@ def costs_of(played: Program) -> dict[str, float]:
     return {pair: statistics.median(more) for pair, more in found.items() if len(more) >= _ENOUGH}
 
 
+def _cost(costs: Costs, pair: str) -> float:
+    """Return the cost of a pair; that of a birth is added to the one of what follows."""
+    if pair[0] != "B":
+        return costs.get(pair, 0.0)
+    return costs.get(_BIRTH, 0.0) - costs.get("SS", 0.0) + costs.get("S" + pair[1], 0.0)
+
+
 def without(program: Program, costs: Costs, own: OwnCosts | None = None) -> Program:
     """Return a program whose pieces are shorter by the cost of what is around them.
 
@@ -142,7 +155,7 @@ def without(program: Program, costs: Costs, own: OwnCosts | None = None) -> Prog
     for number, task in enumerate(program.tasks):
         steps, owed, done = list(task.steps), 0.0, 0
         for place, pair in _pairs(task):
-            cost = (own or {}).get((number, pair), costs.get(pair, 0.0))
+            cost = (own or {}).get((number, pair), _cost(costs, pair))
             queued = sum(one.value for one in steps[done:place] if one.kind is Kind.RCU)
             left, done = steps[place].value - cost - _QUEUE_NS * queued + owed, place
             owed = max(left, -_OWED_MOST_NS) if left < 0 else 0.0
@@ -179,8 +192,8 @@ def corrected(
         for mine, again in (own, named[recorded.tasks[number].name, pair]):
             if min(len(mine), len(again)) >= _ENOUGH:
                 # Exits share their CPUs with other work, so their lengths have no usual one.
-                usual = statistics.fmean if pair == _EXIT else statistics.median
-                found[number, pair] = costs.get(pair, 0.0) + usual(again) - usual(mine)
+                usual = statistics.fmean if pair[1] == _EXIT[1] else statistics.median
+                found[number, pair] = _cost(costs, pair) + usual(again) - usual(mine)
                 break
     return found
 

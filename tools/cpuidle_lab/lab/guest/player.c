@@ -132,6 +132,7 @@ struct lane {
  * @forked: another task starts it
  * @pid: of a process that was started
  * @pipe: its ends to read and to write; 0, 0: there is none
+ * @name: in recordings
  */
 struct task {
 	atomic_int posts;
@@ -146,6 +147,7 @@ struct task {
 	bool forked;
 	_Atomic pid_t pid;
 	int pipe[2];
+	char name[24];
 } __attribute__((aligned(64)));
 
 /**
@@ -323,14 +325,6 @@ static void finish(void)
 
 static void play_steps(struct task *me);
 
-static void name(const struct task *me)
-{
-	char name[24];
-
-	snprintf(name, sizeof(name), "c%ld", (long)(me - tasks));
-	prctl(PR_SET_NAME, name);
-}
-
 static void stay_on(cpu_set_t *set, const struct task *me)
 {
 	CPU_ZERO(set);
@@ -371,7 +365,8 @@ static void start_process(struct task *task, const struct task *parent)
 
 	if (atomic_load(&shared->ended))
 		return;
-	child = fork();
+	/* fork() writes to the stack of each thread, so the child would copy them. */
+	child = _Fork();
 	if (child < 0)
 		die("cannot make a process");
 	if (child) {
@@ -381,7 +376,7 @@ static void start_process(struct task *task, const struct task *parent)
 	task->pid = getpid();
 	if (atomic_load(&shared->ended))
 		_exit(0);
-	name(task);
+	prctl(PR_SET_NAME, task->name);
 	if (parent)
 		settle(task, parent);
 	play_steps(task);
@@ -485,7 +480,7 @@ static void prepare(struct task *me)
 {
 	cpu_set_t one;
 
-	name(me);
+	prctl(PR_SET_NAME, me->name);
 	stay_on(&one, me);
 	sleep_ns(TIMER_ABSTIME, begin_ns - READY_NS);
 	if (!me->pinned)
@@ -744,6 +739,7 @@ static void load(const char *path)
 		if (sscanf(line, "task %*u %*s %ld %ld%n", &priority, &cpu, &kinds) == 2) {
 			if (task_count == TASKS_MAX)
 				die("too many tasks");
+			snprintf(task->name, sizeof(task->name), "c%lu", task_count);
 			task->priority = priority;
 			task->cpu = cpu;
 			task->pinned = strstr(line + kinds, PINNED);
