@@ -14,10 +14,11 @@ from cpuidle_lab.base.errors import FAILURE, USAGE, UserError
 from cpuidle_lab.cli import main
 from cpuidle_lab.clone import session
 from cpuidle_lab.clone.believe import Belief
+from cpuidle_lab.clone.program import Kind, Program, Step, Task
 from cpuidle_lab.clone.session import Place
 from cpuidle_lab.lab import LabRun
 from tests.proofs.clone import lines as lines_of
-from tests.proofs.clone import run
+from tests.proofs.clone import pieces, run
 from tests.unit.test_clone import check, told
 
 # Regrets of the clone under the governor that recorded, and under the other; 50 were recorded.
@@ -126,6 +127,9 @@ def test_figures_of_other_governors_are_judged_by_the_facts(
         (["--all", "--only", "nonsense"], 2, "unknown case 'nonsense'"),
         (["--all", "--only", "redis", "--judge", "nowhere"], 1, "trace.dat: cannot be read"),
         (["--only", "redis", "--judge", "nowhere"], 1, "trace.dat: cannot be read"),
+        (["--pieces"], USAGE, "--pieces needs --judge and the folder"),
+        (["--judge", "nowhere", "--pieces"], 1, "nowhere: no clones were kept there"),
+        (["--judge", "nowhere", "--pieces", "--only", "redis"], 1, "cannot be read"),
     ],
 )
 def test_recordings_that_are_not_there_are_one_sentence(
@@ -143,6 +147,20 @@ def test_clones_of_kept_recordings_replace_no_others(
     words = ["experiment", "clone", "--all", "--kept", str(tmp_path), "-o", f"{tmp_path}/."]
     assert main(words) == USAGE
     assert "would replace" in capsys.readouterr().err
+
+
+def test_pieces_of_clones_are_compared_with_the_recorded_ones() -> None:
+    def of(*names: str, lengths: tuple[int, int]) -> Program:
+        tasks = [Task(name, steps=[Step(Kind.SLEEP, 5), Step(Kind.RUN, length)] * 20)
+                 for name, length in zip(names, lengths, strict=True)]  # fmt: skip
+        return Program("x", "menu", 1, 0, tasks)
+
+    recorded = of("a", "b", lengths=(5000, 9000))
+    row = pieces._row(recorded, [of("c0", "c1", lengths=(5500, 6000)) for _ in range(3)])
+    assert row == [40, 0.0, 1.75, "b", "sleep and sleep", 9.0, 6.0]
+    # Tasks with few pieces have no usual length.
+    few = Program("x", "menu", 1, 0, [Task("a", steps=[Step(Kind.SLEEP, 5), Step(Kind.RUN, 1)])])
+    assert pieces._row(few, [few])[0] == 0
 
 
 def test_each_boot_begins_with_a_run_that_is_not_judged(

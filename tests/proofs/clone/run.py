@@ -28,7 +28,7 @@ from cpuidle_lab.lab.session import OUR_EVENTS, TRACE, Session
 from cpuidle_lab.recording.columns import opened
 from cpuidle_lab.view.terminal import console, meter
 from experiments import proofs
-from tests.proofs.clone import cost
+from tests.proofs.clone import cost, pieces
 from tests.proofs.clone.lines import NEAR_POINTS, Line, by_workload, passes, plot, uncertain, whole
 
 EXAMPLES = {
@@ -39,6 +39,7 @@ EXAMPLES = {
     "--all": "every workload and governor of crossval",
     "--all --only redis -o kept": "",
     "--all --only redis --judge kept": "the same recordings by other limits",
+    "--judge kept --pieces": "the work of those clones beside the recorded one",
     "--all --only redis --kept kept": "clone the same recordings by other rules",
     "--only redis -o kept": "keep recording, clones and a picture",
     "--costs": "instructions and bytes of the events of calls",
@@ -331,11 +332,32 @@ def chosen(args: argparse.Namespace) -> list[str]:
     return [*missed, *(sentence for line in lines for sentence in line.sentences())]
 
 
+def _pieces(args: argparse.Namespace) -> int:
+    """Print how far the pieces of kept clones are from the recorded ones.
+
+    Raises:
+        UserError: no folder is given, or a workload of it has no clones.
+    """
+    if not args.judge:
+        raise UserError("--pieces needs --judge and the folder of recordings and clones", USAGE)
+    names = _names(args.only) or [
+        name for name in EVERY if (args.judge / f"{name}.{PLAYED}").exists()
+    ]
+    if not names:
+        raise UserError(f"{args.judge}: no clones were kept there")
+    kept_ones = [(name, kept(args.judge, name)[0], args.judge / f"{name}.{PLAYED}")
+                 for name in names]  # fmt: skip
+    pieces.table(kept_ones, GOVERNORS).print(console())
+    return 0
+
+
 def run(args: argparse.Namespace) -> int:
     """Judge each case; return the exit code."""
     if args.costs:
         cost.table(args.kernel, args.seed).print(console())
         return 0
+    if args.pieces:
+        return _pieces(args)
     if args.output and args.kept and args.output.resolve() == args.kept.resolve():
         raise UserError(f"{args.kept}: has clones that -o would replace; choose another -o", USAGE)
     if args.output:
@@ -355,6 +377,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
                         help="every workload of the lab, and how many pass")  # fmt: skip
     parser.add_argument("--judge", type=Path, metavar="FOLDER",
                         help="judge what -o left there, without the lab")  # fmt: skip
+    parser.add_argument(
+        "--pieces",
+        action="store_true",
+        help="with --judge: the work of clones beside the recorded one",
+    )
     parser.add_argument("--kept", type=Path, metavar="FOLDER",
                         help="clone what -o left there, and record nothing")  # fmt: skip
     parser.add_argument("--no-calls", action="store_false", dest="calls",
