@@ -283,6 +283,50 @@ def test_a_writer_waits_where_its_pipe_is_full(tmp_path: Path) -> None:
         assert ("stuck" in done.stderr) == (code == 1)
 
 
+def test_a_write_that_wakes_several_opens_a_gate() -> None:
+    made = Calls()
+    made.switch(-9, "b-2", "c-3")
+    made.switch(-8, "c-3", "swapper/0-0")
+    made.mark(0, BEGIN)
+    made.expire(1, function="tick")
+    made.switch(10, "swapper/0-0", "a-1", "R")
+    made.enter(50, "a-1", WRITE, 7)
+    made.wake(52, "a-1", "b-2")
+    made.wake(55, "a-1", "c-3")
+    made.leave(60, "a-1", WRITE, 1)
+    made.switch(80, "a-1", "b-2")
+    made.switch(90, "b-2", "c-3")
+    made.switch(95, "c-3", "swapper/0-0")
+    made.mark(100, END)
+    found = {task.name: lines(task) for task in made.program(shared=False).tasks}
+    assert found["a"][1:] == ["run 42000", "open 0", "run 25000"]
+    assert found["b"] == ["pass 0", "run 10000"]
+    assert found["c"] == ["pass 0", "run 5000"]
+    # One alone is woken by a post.
+    made.lines = [line for line in made.lines if "comm=c pid=3" not in line]
+    found = {task.name: lines(task) for task in made.program(shared=False).tasks}
+    assert "wait sync" in found["b"]
+    text = "cpuidle-lab clone 1\nname x\ngovernor menu\nlength 9\nstart 0\ntask 0 a 120 0\n"
+    with pytest.raises(UserError, match="a uses gate 1000"):
+        program.parse(f"{text}pass 1000\nend".splitlines(), PATH)
+
+
+def test_a_gate_lets_all_pass_that_come_before_and_after(tmp_path: Path) -> None:
+    passing = [Step(Kind.PASS, 0), Step(Kind.POST, 0)]
+    tasks = [
+        Task("a", steps=[Step(Kind.SLEEP, 2_000_000), Step(Kind.OPEN, 0), *[Step(Kind.WAIT)] * 3,
+                         Step(Kind.END)]),
+        Task("b", steps=[*passing]),
+        Task("c", steps=[*passing], process=True),
+        Task("d", cpu=1, steps=[Step(Kind.SLEEP, 9_000_000), *passing]),
+    ]  # fmt: skip
+    done = played(Program("x", "menu", 10**10, 0, tasks), tmp_path)
+    assert done.returncode == 0, done.stderr
+    # Without the gate's opening none passes.
+    tasks[0].steps[1] = Step(Kind.RUN, 1)
+    assert "stuck" in played(Program("x", "menu", 10**8, 0, tasks), tmp_path).stderr
+
+
 def test_a_deadline_that_had_passed_when_the_task_got_up_is_left_out(tmp_path: Path) -> None:
     def work_s(*, skip: bool) -> float:
         steps = [

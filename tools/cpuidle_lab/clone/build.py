@@ -8,7 +8,7 @@ outside, which becomes an arrival at its time.
 
 import bisect
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -27,7 +27,7 @@ from cpuidle_lab.clone.events import (
     PhaseEvents,
 )
 from cpuidle_lab.clone.lanes import polling, split
-from cpuidle_lab.clone.program import TASKS_MOST, TICK_NS, Kind, Program, Task
+from cpuidle_lab.clone.program import GATES_MOST, TASKS_MOST, TICK_NS, Kind, Program, Task
 from cpuidle_lab.clone.progress import Progress, running_at_first
 
 _IDLE = 0
@@ -39,6 +39,9 @@ _MODE_RELATIVE = 1
 
 # Ticks that lie further apart were stopped between them. RCU's softirq takes so long without work.
 _STOPPED_NS, _RCU_NS = 3 * TICK_NS // 2, 1000
+
+# A write that wakes so many tasks opens a gate.
+_SEVERAL = 2
 
 # A phase whose events span more is played in part.
 PART_NS = 2_000_000_000
@@ -71,8 +74,9 @@ class _Reading:
         self._targets: dict[int, Recorded] = {}
         self.joints, self._ends = joined(phase.events)
         self._files = Files()
-        # Tasks that write.
-        self._writing: set[int] = set()
+        # Posts of each task that writes, and how many writes woke several tasks.
+        self._writing: dict[int, list[Draft]] = {}
+        self._gates = 0
         self._loops = {pid for pid, *_ in self._ends} & polling(phase.events)
 
     def read(self) -> None:
@@ -138,7 +142,7 @@ class _Reading:
         if call is None:
             return
         if call.number in WRITES:
-            self._writing.add(event.pid)
+            self._writing[event.pid] = []
         polls = call.number in POLLS and event.pid in self._loops
         end = self._ends.get(self._files.of(event.pid, call))
         if polls or (end is not None and call.number != CLOSE):
@@ -150,7 +154,8 @@ class _Reading:
     def _returns(self, event: Event) -> None:
         call = Call.of(event)
         task = self._by_pid.get(event.pid)
-        self._writing.discard(event.pid)
+        if task:
+            self._gather(task, self._writing.pop(event.pid, []))
         if call is None or call.result is None or task is None:
             return
         if task.call is None and call.number in POLLS and event.pid in self._loops:
@@ -171,6 +176,32 @@ class _Reading:
         at = event.ts - self._phase.start_ns
         task.steps.append(Draft(kind, task.due if polls else call.result, end=task.end, at=at))
         task.loops |= polls
+
+    def _gather(self, task: Recorded, posts: Sequence[Draft]) -> None:
+        """Let a write that woke several tasks open a gate: no task preempts it between them.
+
+        The time between the posts is that of the call, which the clone makes, too.
+
+        Args:
+            task: that wrote.
+            posts: of that call, to tasks that slept without a timer.
+        """
+        if len(posts) < _SEVERAL or self._gates == GATES_MOST:
+            return
+        for post in posts:
+            assert post.wait is not None
+            post.wait.kind, post.wait.value, post.wait.sync = Kind.PASS, self._gates, False
+        first, *rest = posts
+        first.kind, first.value = Kind.OPEN, self._gates
+        gone = {id(post) for post in rest}
+        steps: list[Draft] = []
+        for step in task.steps:
+            if id(step) in gone:
+                first.rcu_ns += steps.pop().rcu_ns
+            else:
+                steps.append(step)
+        task.steps = steps
+        self._gates += 1
 
     def _switch(self, event: Event) -> None:
         told = event.fields()
@@ -298,6 +329,8 @@ class _Reading:
             awaited = task.timer if asleep and task.timer else None
             post.wait = Draft(Kind.WAIT, max(0, awaited.length_ns) if awaited else 0)
             post.wait.sync = event.context == "." and event.pid in self._writing
+            if post.wait.sync and asleep and not awaited:
+                self._writing[event.pid].append(post)
             task.steps.append(post.wait)
         elif timer := self._timer_of(event, pid, task):
             if asleep:
@@ -433,7 +466,7 @@ def build(phase: PhaseEvents, path: Path, *, shared: bool = True, pin: bool = Fa
         raise UserError(
             f"{path}: {phase.workload} has {len(tasks):,} tasks; a clone has {TASKS_MOST:,} at most"
         )
-    sleeps = (Kind.SLEEP, Kind.WAIT, Kind.REAP, Kind.READ, Kind.WRITE)
+    sleeps = (Kind.SLEEP, Kind.WAIT, Kind.PASS, Kind.REAP, Kind.READ, Kind.WRITE)
     if not any(step.kind in sleeps or (step.kind is Kind.UNTIL and step.value)
                for task in tasks for step in task.steps):  # fmt: skip
         raise UserError(f"{path}: no task sleeps in {phase.workload}, so no governor decides")

@@ -22,6 +22,8 @@ _LETTERS = {
     Kind.FORK: "P",
     Kind.POST: "P",
     Kind.WAIT: "W",
+    Kind.OPEN: "P",
+    Kind.PASS: "W",
     Kind.READ: "R",
     Kind.WRITE: "R",
     Kind.ON: "E",

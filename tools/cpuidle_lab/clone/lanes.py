@@ -13,8 +13,8 @@ from cpuidle_lab.clone.program import Kind
 
 _CALLS, _WAITS = frozenset({Kind.READ, Kind.WRITE}), frozenset({Kind.ON, Kind.AFTER})
 _WITHIN = frozenset(
-    {Kind.RUN, Kind.POST, Kind.FORK, Kind.REAP, Kind.RCU, Kind.SLEEP, Kind.SLACK, Kind.END,
-     Kind.EXIT}
+    {Kind.RUN, Kind.POST, Kind.OPEN, Kind.FORK, Kind.REAP, Kind.RCU, Kind.SLEEP, Kind.SLACK,
+     Kind.END, Kind.EXIT}
 )  # fmt: skip
 # Kinds that are done once, and those that no other step may wait for in vain.
 _ONCE = frozenset({Kind.FORK, Kind.REAP, Kind.EXIT})

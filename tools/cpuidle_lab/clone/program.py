@@ -18,6 +18,7 @@ HEADER = "cpuidle-lab clone 1"
 
 # Bounds of the player's arrays (lab/guest/player.c).
 TASKS_MOST, TIME_MOST_NS, JOINTS_MOST, LANES_MOST = 2000, 10**12, 400, 401
+GATES_MOST = 1000
 TICK_NS = 4_000_000
 
 
@@ -41,6 +42,8 @@ class Kind(StrEnum):
     FORK = "fork"
     REAP = "reap"
     EXIT = "exit"
+    OPEN = "open"
+    PASS = "pass"
 
 
 # Kinds without a number, and those that may do without; those with an end in front of it.
@@ -52,6 +55,7 @@ _ON_ENDS = frozenset({Kind.READ, Kind.WRITE})
 _IN_LANES = frozenset({Kind.ON, Kind.AFTER, Kind.AGAIN})
 _OF_PROCESSES = frozenset({Kind.FORK, Kind.REAP})
 _OF_TASKS = _OF_PROCESSES | {Kind.POST}
+_OF_GATES = frozenset({Kind.OPEN, Kind.PASS})
 _SLEEPS = frozenset({Kind.SLEEP, Kind.UNTIL})
 EARLY, SKIP, SYNC, PINNED, PROCESS = "early", "skip", "sync", "pinned", "process"
 PIPE, TCP = "pipe", "tcp"
@@ -65,7 +69,7 @@ class Step:
         kind: what the task does.
         value: ns; of a post, a fork or a reap the number of a task; of a wait 0: without a
             timer; of `rcu` how often, 0: once; of a read or a write bytes; of `on` the number of
-            an end; of `after` ms.
+            an end; of `after` ms; of `open` and `pass` the number of a gate.
         early: of a sleep: a post ends it, and stays.
         end: of a read or a write: the number of the end.
         skip: of `until`: it is left out, with the work behind it, if its time had passed when the
@@ -257,6 +261,9 @@ def check(program: Program, path: Path) -> None:
                 raise UserError(f"{path}: '{step.line()}' of {task.name} names no task")
             if step.kind in _OF_PROCESSES and not program.tasks[step.value].process:
                 raise UserError(f"{path}: '{step.line()}' of {task.name} names no process")
+            if step.kind in _OF_GATES and step.value >= GATES_MOST:
+                raise UserError(f"{path}: {task.name} uses gate {step.value}; the player has room "
+                                f"for {GATES_MOST:,}")  # fmt: skip
             end = step.end if step.kind in _ON_ENDS else step.value
             if step.kind in _ON_ENDS | {Kind.ON} and end >= 2 * len(program.joints):
                 raise UserError(f"{path}: {task.name} uses end {end}, which is none")

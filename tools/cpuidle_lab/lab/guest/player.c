@@ -19,6 +19,7 @@
 #include <linux/futex.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -41,6 +42,7 @@
 
 #define TASKS_MAX	2000
 #define JOINTS_MAX	400
+#define GATES_MAX	1000
 /* Lanes of a task, and bytes of a call. */
 #define LANES_MAX	(JOINTS_MAX + 1)
 #define BYTES_MAX	65536
@@ -72,12 +74,13 @@
 
 enum kind {
 	RUN, POST, WAIT, SLEEP, UNTIL, SLACK, END, READ, WRITE, LANE, ON, AFTER,
-	AGAIN, RCU, FORK, REAP, EXIT, KINDS
+	AGAIN, RCU, FORK, REAP, EXIT, OPEN, PASS, KINDS
 };
 
 static const char *const words[KINDS] = {
 	"run", "post", "wait", "sleep", "until", "slack", "end", "read", "write",
 	"lane", "on", "after", "again", "rcu", "fork", "reap", "exit",
+	"open", "pass",
 };
 
 /**
@@ -171,6 +174,8 @@ static uint64_t length_ns, start_ns, begin_ns;
 static cpu_set_t all_cpus;
 /* Files of the ends: of joint n those of numbers 2 n and 2 n + 1. */
 static int ends[2 * JOINTS_MAX];
+/* A gate is a pipe. */
+static int gates[GATES_MAX][2];
 static unsigned long joint_count;
 static char bytes[BYTES_MAX];
 
@@ -272,6 +277,16 @@ static void sleep_or_post(struct task *task, uint64_t end_ns)
 				break;
 	if (!atomic_compare_exchange_strong(&task->posts, &waiting, 0))
 		atomic_fetch_add(&task->posts, 1);
+}
+
+/* An open gate has a byte in it, which no task reads: it wakes all. */
+static void pass(int gate)
+{
+	struct pollfd one = { .fd = gate, .events = POLLIN };
+
+	while (poll(&one, 1, -1) < 0)
+		if (errno != EINTR)
+			die("a gate cannot be polled");
 }
 
 /* Two instructions a turn; in virtual time one takes 1 ns. */
@@ -460,6 +475,13 @@ static void do_step(struct task *me, const struct step *step)
 	case RCU:
 		queue_rcu(step->value);
 		break;
+	case OPEN:
+		if (write(gates[step->value][1], "", 1) != 1)
+			die("a gate does not open");
+		break;
+	case PASS:
+		pass(gates[step->value][0]);
+		break;
 	case FORK:
 		start_process(&tasks[step->value], me);
 		break;
@@ -636,6 +658,14 @@ static void *play(void *argument)
 	return NULL;
 }
 
+static void make_gate(uint64_t number)
+{
+	if (number >= GATES_MAX)
+		die("too many gates");
+	if (!gates[number][1] && pipe2(gates[number], O_CLOEXEC))
+		die("cannot make a gate");
+}
+
 static void add_step(struct task *task, char *line)
 {
 	const char *word = strtok(line, BLANKS);
@@ -660,6 +690,8 @@ static void add_step(struct task *task, char *line)
 	if ((step.kind == POST || step.kind == FORK || step.kind == REAP) &&
 	    step.value >= TASKS_MAX)
 		die("a step names no task");
+	if (step.kind == OPEN || step.kind == PASS)
+		make_gate(step.value);
 	if (step.kind == FORK)
 		tasks[step.value].forked = true;
 	if (task->count == task->room) {
