@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""How far the pieces of work of clones are from those of their recordings."""
+"""Pieces of work of clones beside those of their recordings."""
 
 import statistics
 from collections import defaultdict
