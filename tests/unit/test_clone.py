@@ -15,7 +15,7 @@ import pytest
 
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.cli import main
-from cpuidle_lab.clone import build, calibrate, drafts, events, judge, play, program
+from cpuidle_lab.clone import build, calibrate, drafts, events, judge, play, program, progress
 from cpuidle_lab.clone.program import Kind, Program, Step, Task
 from cpuidle_lab.clone.session import Place, Regime
 from cpuidle_lab.lab.programs import PLAYER, compiled
@@ -140,6 +140,12 @@ def test_in_virtual_time_two_busy_cpus_do_half_the_work_each() -> None:
     # works for 1.25 us until it halts, and again once it wakes.
     assert lines(a)[1] == "run 13750"
     assert lines(a)[-2:] == ["run 6250", "exit"]
+
+
+def test_a_task_that_never_leaves_its_cpu_runs_there() -> None:
+    made = talk()
+    made.lines = [line for line in made.lines if "sched_switch" not in line or "sh" not in line]
+    assert progress.running_at_first(made.events()) == {1: 9, 0: 1}
 
 
 def test_in_virtual_time_an_idle_cpu_works_about_its_events() -> None:

@@ -41,8 +41,8 @@ def split(drafts: Sequence[Draft]) -> list[Draft]:
     read waits until its end is readable. A write that no read precedes comes by a timer: so many ms
     after the last call on its end. Programs that poll count time in whole ms.
 
-    What a task does by its timers for no end is a lane of its own, and so is what it does in the
-    end: at times since the phase's beginning.
+    Work of a timer alone is a lane of its own, at times since the phase's beginning. The last steps
+    for no end are in that lane, too.
 
     Args:
         drafts: where a poll ended there is a `lane`, with the time when its timer was due.

@@ -71,9 +71,8 @@ def _parts(gap_ns: int, ends: tuple[int, int], busy: Set[int]) -> Mapping[int, f
 
 
 def running_at_first(events: Sequence[Event]) -> dict[int, int]:
-    """Return the tasks that run at the beginning, by CPU: the first switch there leaves them."""
+    """Return the tasks that run at the beginning, by CPU: the first event there is in them."""
     first: dict[int, int] = {}
     for event in events:
-        if event.name == "sched_switch":
-            first.setdefault(event.cpu, int(event.fields()["prev_pid"]))
+        first.setdefault(event.cpu, event.pid)
     return {cpu: pid for cpu, pid in first.items() if pid}
