@@ -2,6 +2,7 @@
 """Work that CPUs get done in a recording."""
 
 import bisect
+from array import array
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from itertools import pairwise
@@ -28,7 +29,7 @@ class Progress:
     def __init__(self, events: Sequence[Event], *, shared: bool) -> None:
         self._shared = shared
         self._at = [event.ts for event in events]
-        self._done = {event.cpu: [0.0] for event in events}
+        self._done = {event.cpu: array("d", [0.0]) for event in events}
         if not shared:
             return
         runs, serves = set(running_at_first(events)), set[int]()
