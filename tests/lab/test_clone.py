@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cpuidle_lab.clone import build, calibrate, events, play
-from cpuidle_lab.clone.program import Joint, Kind, Program, Step, Task
+from cpuidle_lab.clone.program import TICK_NS, Joint, Kind, Program, Step, Task
 from cpuidle_lab.clone.session import Place, Regime
 from cpuidle_lab.lab import LabRun, run_lab
 from cpuidle_lab.lab.session import OUR_EVENTS, TRACE, Session
@@ -36,6 +36,10 @@ def test_the_recording_of_a_clone_has_its_work_posts_and_sleeps(tmp_path: Path) 
     trace = result.files / TRACE
     (phase,) = events.phases(events.read(trace), trace)
     assert (phase.governor, phase.workload) == ("menu_ng", "talk")
+    decided = [one for one in phase.events if one.name == "cil_decision"]
+    for cpu in range(2):
+        first = next(one for one in decided if one.cpu == cpu)
+        assert int(first.fields()["sleep_length_ns"]) <= TICK_NS, f"CPU {cpu} has no tick"
     again = {task.name: task for task in build.build(phase, trace).tasks}
     for number, task in enumerate(tasks):
         found = again[f"c{number}"]
