@@ -14,6 +14,8 @@ from cpuidle_lab.lab.session import OUR_EVENTS, TRACE, Session
 ROUNDS, PIECE_NS, SLEEP_NS = 40, 50_000, 1_700_000
 # Of the kernel and the player, in a piece of work.
 COST_MOST_NS = 15_000
+# From the governor's first decision to the beginning: two ticks, and a switch on all CPUs.
+LEARNED_MOST_NS = 4 * TICK_NS
 
 
 @pytest.mark.lab
@@ -36,6 +38,8 @@ def test_the_recording_of_a_clone_has_its_work_posts_and_sleeps(tmp_path: Path) 
     trace = result.files / TRACE
     (phase,) = events.phases(events.read(trace), trace)
     assert (phase.governor, phase.workload) == ("menu_ng", "talk")
+    learned = phase.start_ns - min(e.ts for e in events.read(trace) if e.name == "cil_decision")
+    assert learned < LEARNED_MOST_NS, "the governor has seen the player start"
     decided = [one for one in phase.events if one.name == "cil_decision"]
     for cpu in range(2):
         first = next(one for one in decided if one.cpu == cpu)

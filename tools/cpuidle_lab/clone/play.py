@@ -14,11 +14,18 @@ from cpuidle_lab.lab.session import PhasePlan
 class ClonePlan(PhasePlan):
     """A phase that plays a clone; the player writes the markers, so its start is no part of it.
 
+    The player sets the governor, too: it learns nothing from that start.
+
     Attributes:
         shift_ns: how much later than recorded it begins after a tick.
     """
 
     shift_ns: int = 0
+
+    def begins(self, governor: str) -> list[str]:
+        """Return no line: the player lets the governor begin."""
+        del governor
+        return []
 
     def calls(self) -> list[str]:
         """Return the lines that run the player."""
@@ -29,7 +36,8 @@ class ClonePlan(PhasePlan):
         return [
             f"mkdir -p /results/{governor}",
             f"say {shlex.quote(f'{governor}: {self.workload}')}",
-            f"player {self.command} {self.shift_ns} {shlex.quote(mark)} >{output} 2>&1 || "
+            f"player {self.command} {self.shift_ns} {shlex.quote(mark)} {governor} "
+            f">{output} 2>&1 || "
             f'fail "$(tail -n 1 {output})"',
         ]
 

@@ -144,10 +144,13 @@ class PhasePlan:
                 f"tune {each.governor} {each.name} {shlex.quote(each.value)}"
                 for each in self.tunables
             ),
-            # Knowledge of another phase must not count in this one.
-            f"afresh {name}",
+            *self.begins(name),
             *self._limited(self.calls()),
         ]
+
+    def begins(self, governor: str) -> list[str]:
+        """Return the lines that let a governor begin: what another phase taught does not count."""
+        return [f"afresh {governor}"]
 
     def _limited(self, calls: list[str]) -> list[str]:
         if self.request_us is not None:

@@ -16,6 +16,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/futex.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -62,11 +63,13 @@
 #define MARKER		"/sys/kernel/tracing/trace_marker"
 /* A phase that takes so many times the recorded one is stuck. */
 #define PATIENCE	4
+#define GOVERNOR	"/sys/devices/system/cpu/cpuidle/current_governor"
 /*
- * All threads have started and sleep so long before the beginning. A grace
+ * The tasks get up so long before the beginning, or up to a tick earlier. A grace
  * period of RCU takes longer, so a CPU with work for its end has a tick until then.
  */
 #define READY_NS	4000000ULL
+/* Until then all have started. */
 #define START_NS	50000000ULL
 #define FORK_NS		1000000ULL
 /* The beginning is marked so long before it, lest the mark delays the tasks. */
@@ -158,12 +161,16 @@ struct task {
 
 /**
  * struct shared - memory of all processes
+ * @called: the tasks get up for the beginning. A futex.
+ * @begin_ns: of the phase
  * @ended: the workload has ended. A futex.
  * @failed: a task could not be played
  * @main: the process that plays all threads
  * @tasks: all of them
  */
 struct shared {
+	atomic_int called;
+	uint64_t begin_ns;
 	atomic_int ended;
 	atomic_bool failed;
 	pid_t main;
@@ -231,9 +238,9 @@ static bool futex_wait(atomic_int *word, int value, uint64_t end_ns)
 	       errno != ETIMEDOUT;
 }
 
-static void futex_wake(atomic_int *word)
+static void futex_wake(atomic_int *word, int most)
 {
-	syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
+	syscall(SYS_futex, word, FUTEX_WAKE, most, NULL, NULL, 0);
 }
 
 static void post(struct task *task)
@@ -241,7 +248,7 @@ static void post(struct task *task)
 	if (atomic_fetch_add(&task->posts, 1) >= 0)
 		return;
 	if (!atomic_load(&task->reads))
-		futex_wake(&task->posts);
+		futex_wake(&task->posts, 1);
 	else if (write(task->pipe[1], "", 1) != 1)
 		die("cannot write to a task's pipe");
 }
@@ -332,7 +339,7 @@ static void mark(const char *text)
 static void end_all(void)
 {
 	atomic_store(&shared->ended, 1);
-	futex_wake(&shared->ended);
+	futex_wake(&shared->ended, 1);
 }
 
 static void finish(void)
@@ -507,7 +514,9 @@ static void prepare(struct task *me)
 
 	prctl(PR_SET_NAME, me->name);
 	stay_on(&one, me);
-	sleep_ns(TIMER_ABSTIME, begin_ns - READY_NS);
+	while (!atomic_load(&shared->called))
+		futex_wait(&shared->called, 0, 0);
+	begin_ns = shared->begin_ns;
 	if (!me->pinned)
 		sched_setaffinity(0, sizeof(all_cpus), &all_cpus);
 	if (me->priority < REALTIME_BELOW)
@@ -824,13 +833,35 @@ static void end_processes(void)
 	} while (pid >= 0);
 }
 
+static void govern(const char *name)
+{
+	int file = open(GOVERNOR, O_WRONLY | O_CLOEXEC);
+
+	if (file < 0 || write(file, name, strlen(name)) < 0)
+		die("the governor cannot be set");
+	close(file);
+}
+
+/* Lets the tasks get up for a beginning that lies as recorded after a tick. */
+static void call_tasks(uint64_t shift_ns)
+{
+	uint64_t soonest_ns = now_ns() + READY_NS;
+
+	begin_ns = soonest_ns - soonest_ns % TICK_NS + (start_ns + shift_ns) % TICK_NS;
+	if (begin_ns < soonest_ns)
+		begin_ns += TICK_NS;
+	shared->begin_ns = begin_ns;
+	atomic_store(&shared->called, 1);
+	futex_wake(&shared->called, INT_MAX);
+}
+
 int main(int argc, char **argv)
 {
 	const struct rlimit files = { FILES_MAX, FILES_MAX };
-	uint64_t soonest_ns, last_ns;
+	uint64_t last_ns;
 
-	if (argc != 4)
-		die("usage: player FILE SHIFT_NS MARK");
+	if (argc != 4 && argc != 5)
+		die("usage: player FILE SHIFT_NS MARK [GOVERNOR]");
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
 		      -1, 0);
 	if (shared == MAP_FAILED)
@@ -841,13 +872,17 @@ int main(int argc, char **argv)
 	load(argv[1]);
 	sched_getaffinity(0, sizeof(all_cpus), &all_cpus);
 	mlockall(MCL_CURRENT | MCL_FUTURE);
-	soonest_ns = now_ns() + START_NS + task_count * FORK_NS;
-	begin_ns = soonest_ns - soonest_ns % TICK_NS + TICK_NS + start_ns % TICK_NS +
-		   strtoull(argv[2], NULL, 10);
-	last_ns = begin_ns + PATIENCE * length_ns;
 	/* The child of a task that has ended is left to this one, and wakes no other. */
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	start_tasks();
+	sleep_ns(0, START_NS + task_count * FORK_NS);
+	if (argc == 5) {
+		/* The kernel enables a governor at a switch: it has learned nothing then. */
+		govern(strcmp(argv[4], "ladder") ? "ladder" : "menu");
+		govern(argv[4]);
+	}
+	call_tasks(strtoull(argv[2], NULL, 10));
+	last_ns = begin_ns + PATIENCE * length_ns;
 	sleep_ns(TIMER_ABSTIME, begin_ns - MARK_NS);
 	mark(argv[3]);
 	while (!atomic_load(&shared->ended) && now_ns() < last_ns)
