@@ -64,11 +64,17 @@ class Recording:
         text = f"hrtimer=0xa function=hrtimer_wakeup expires={due + 50_000} softexpires={due}"
         self.add(us, who, f"hrtimer_start: {text} mode={mode}")
 
-    def expire(self, us: float, timer: str = "0xa", function: str = "hrtimer_wakeup") -> None:
-        """Let a timer's function begin."""
+    def expire(
+        self,
+        us: float,
+        timer: str = "0xa",
+        function: str = "hrtimer_wakeup",
+        who: str = "<idle>-0",
+    ) -> None:
+        """Let a timer's function begin; it interrupts a task, or none."""
         now = _START_NS + _OFFSET_NS + round(us * 1000)
         text = f"hrtimer={timer} function={function} now={now}"
-        self.add(us, "<idle>-0", f"hrtimer_expire_entry: {text}", flags="d.h1.")
+        self.add(us, who, f"hrtimer_expire_entry: {text}", flags="d.h1.")
 
     def expired(self, us: float, timer: str = "0xa") -> None:
         """Let it end."""

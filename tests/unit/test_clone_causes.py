@@ -39,8 +39,8 @@ def _softirq(made: Recording, us: float, length_us: float, who: str = "<idle>-0"
     made.add(us + length_us, who, "softirq_exit: vec=9 [action=RCU]", flags="..s1.")
 
 
-def _tick(made: Recording, us: float) -> None:
-    made.expire(us, "0xb", "tick_nohz_handler")
+def _tick(made: Recording, us: float, who: str = "<idle>-0") -> None:
+    made.expire(us, "0xb", "tick_nohz_handler", who)
     made.expired(us + 1, "0xb")
 
 
@@ -67,21 +67,20 @@ def _freed(ticks: list[int], served: int, length_us: float, *, state: str = "S")
 
 
 @pytest.mark.parametrize(
-    ("served", "length_us", "queued"),
+    ("served", "length_us", "steps"),
     [
-        (8500, 31, ["rcu 50"]),
-        (12_500, 31, ["rcu 50"]),
+        (8500, 31, ["run 50000", "rcu 50", "run 50000"]),
+        (12_500, 31, ["run 50000", "rcu 50", "run 50000"]),
         # The callbacks of this tick are older than the run.
-        (4500, 31, []),
+        (4500, 31, ["run 100000"]),
         # Without work RCU's softirq takes 1 us.
-        (8500, 1, []),
+        (8500, 1, ["run 100000"]),
     ],
 )
 def test_a_task_queues_the_work_that_rcu_does_at_a_later_tick(
-    served: int, length_us: float, queued: list[str]
+    served: int, length_us: float, steps: list[str]
 ) -> None:
-    steps = _freed([4500, 8500, 12_500], served, length_us)
-    assert steps == ["until 0", "run 100000", *queued]
+    assert _freed([4500, 8500, 12_500], served, length_us) == ["until 0", *steps]
 
 
 def test_a_tick_that_was_stopped_shows_that_no_work_of_rcu_was_left() -> None:
@@ -90,24 +89,36 @@ def test_a_tick_that_was_stopped_shows_that_no_work_of_rcu_was_left() -> None:
 
 
 def test_a_task_that_ends_queues_its_work_before() -> None:
-    assert _freed([4500, 8500], 8500, 31, state="X")[-2:] == ["rcu 50", "exit"]
+    assert _freed([4500, 8500], 8500, 31, state="X")[-3:] == ["rcu 50", "run 50000", "exit"]
 
 
-def test_a_task_that_runs_through_a_tick_queues_its_work_there() -> None:
+@pytest.mark.parametrize(
+    ("served", "steps"),
+    [
+        (4500, ["run 15600000"]),
+        (8500, ["run 1750000", "rcu 50", "run 1750000", "run 12100000"]),
+        (12_500, ["run 3500000", "run 2000000", "rcu 50", "run 2000000", "run 8100000"]),
+        (16_500, ["run 7500000", "run 2000000", "rcu 50", "run 2000000", "run 4100000"]),
+    ],
+)
+def test_a_task_that_runs_through_ticks_queues_its_work_at_one(
+    served: int, steps: list[str]
+) -> None:
     made = Recording()
     made.mark(0, BEGIN)
+    _tick(made, 500)
     made.switch(1000, "swapper/0-0", "a-1", "R")
-    made.arm(2000, "a-1", 9000)
-    for us in (4500, 8500):
-        _tick(made, us)
-    _softirq(made, 8510, 31, "a-1")
-    made.switch(8600, "a-1", "swapper/0-0")
-    made.expire(11_000)
-    made.wake(11_001, "<idle>-0", "a-1", "d.h3.")
-    made.expired(11_002)
-    made.mark(12_000, END)
-    steps = lines(task_of(made.program(shared=False), "a"))
-    assert steps[:3] == ["until 0", "rcu 50", "run 7600000"]
+    made.arm(2000, "a-1", 19_000)
+    for us in (4500, 8500, 12_500, 16_500):
+        _tick(made, us, "a-1")
+        if us == served:
+            _softirq(made, us + 10, 31, "a-1")
+    made.switch(16_600, "a-1", "swapper/0-0")
+    made.expire(21_000)
+    made.wake(21_001, "<idle>-0", "a-1", "d.h3.")
+    made.expired(21_002)
+    made.mark(22_000, END)
+    assert lines(task_of(made.program(shared=False), "a"))[1:-1] == steps
 
 
 def test_a_first_run_corrects_the_work_of_rcu() -> None:
@@ -141,6 +152,15 @@ def test_the_time_to_queue_work_of_rcu_is_taken_out_of_the_work_behind_it() -> N
              Step(Kind.RUN, 50_000), Step(Kind.RUN, 9000)]  # fmt: skip
     made = calibrate.without(Program("x", "menu", 1, 0, [Task("a", steps=steps)]), {})
     assert lines(made.tasks[0]) == ["run 90000", "rcu 20", "sleep 5", "run 20200", "run 9000"]
+
+
+def test_a_piece_with_work_of_rcu_within_is_one_piece() -> None:
+    parts = [Step(Kind.RUN, 500), Step(Kind.RCU, 1), Step(Kind.RUN, 40_000)]
+    task = Task("a", steps=[Step(Kind.POST, 1), *parts, Step(Kind.WAIT)])
+    assert calibrate.pieces(task) == {"PW": [40_500]}
+    made = calibrate.without(Program("x", "menu", 1, 0, [task]), {"PW": 900.0})
+    # What its first part is too short for comes out of the next; so does the time to queue.
+    assert lines(made.tasks[0])[1:4] == ["run 0", "rcu 1", "run 38110"]
 
 
 def test_exits_are_corrected_by_their_mean_and_other_pieces_by_their_median() -> None:

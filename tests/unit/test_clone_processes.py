@@ -89,11 +89,7 @@ def test_a_task_of_before_the_phase_is_there_at_its_beginning(state: str) -> Non
 
 
 def test_lanes_keep_work_of_rcu() -> None:
-    polls = [
-        Draft(Kind.LANE, rcu_ns=900),
-        Draft(Kind.RUN, 5, rcu_ns=30),
-        Draft(Kind.RUN, 2, rcu_ns=6),
-    ]
+    polls = [Draft(Kind.LANE), Draft(Kind.RUN, 5, rcu_ns=930), Draft(Kind.RUN, 2, rcu_ns=6)]
     found = split([*polls, Draft(Kind.READ, 9, end=1)])
     assert [one.kind for one in found] == [Kind.LANE, Kind.ON, Kind.RUN, Kind.READ]
     assert (found[2].value, found[2].rcu_ns) == (7, 936)

@@ -64,10 +64,10 @@ class _Reading:
         self._expiring: dict[int, tuple[str, str]] = {}
         self._serving: dict[int, str] = {}
         self._since: dict[int, int] = {}
-        # By CPU: the task that ran last since the tick; the tick; the last steps before it, and
-        # before the one before it.
-        self._ran: dict[int, Recorded] = {}
+        # By CPU: the last tick; the longest pieces since then, before it, and before the tick
+        # before it.
         self._tick: dict[int, int] = {}
+        self._longest: dict[int, Draft] = {}
         self._fresh: dict[int, Draft] = {}
         self._frees: dict[int, Draft] = {}
         self._raised: dict[tuple[int, str], Event] = {}
@@ -134,8 +134,15 @@ class _Reading:
 
     def _ends_piece(self, task: Recorded, ts: int) -> None:
         self._count(task, ts)
-        task.steps.append(Draft(Kind.RUN, task.work))
+        self._adds_piece(task, task.work)
         task.work = task.before = 0
+
+    def _adds_piece(self, task: Recorded, work: float) -> None:
+        piece = Draft(Kind.RUN, work)
+        task.steps.append(piece)
+        longest = self._longest.get(task.runs_on)
+        if not task.of_kernel and (not longest or work > longest.value):
+            self._longest[task.runs_on] = piece
 
     def _calls(self, event: Event) -> None:
         call = Call.of(event)
@@ -168,7 +175,7 @@ class _Reading:
         if call.result <= 0 and not polls:
             return  # its time is work
         self._count(task, event.ts)
-        task.steps.append(Draft(Kind.RUN, task.before))
+        self._adds_piece(task, task.before)
         # A poll that did not sleep is none of the player's.
         task.work -= task.before if polls and not task.slept else task.work
         task.before = 0
@@ -197,7 +204,7 @@ class _Reading:
         steps: list[Draft] = []
         for step in task.steps:
             if id(step) in gone:
-                first.rcu_ns += steps.pop().rcu_ns
+                steps[-1].value = 0
             else:
                 steps.append(step)
         task.steps = steps
@@ -224,7 +231,6 @@ class _Reading:
         task.state, task.since, task.timer = State.RUNNING, event.ts, None
         task.cpus[event.cpu] += 1
         task.runs_on = event.cpu
-        self._ran[event.cpu] = task
 
     def _leaves(self, task: Recorded, ts: int, state: str) -> None:
         self._count(task, ts)
@@ -256,24 +262,25 @@ class _Reading:
         told = event.fields()
         self._expiring[event.cpu] = told["hrtimer"], told["function"]
         if told["function"] in _TICKS:
-            self._ticks(event.cpu, event.ts)
+            self._ticks(event)
 
-    def _ticks(self, cpu: int, ts: int) -> None:
-        """Note the last step before a tick of the task that ran on its CPU since the tick before.
+    def _ticks(self, event: Event) -> None:
+        """Note the longest piece of work on a CPU since the tick before.
 
-        A CPU whose tasks have queued work of RCU keeps its tick until that is done.
+        A CPU whose tasks have queued work of RCU keeps its tick until that is done. A piece ends at
+        a tick, so that such work has its place in a long one.
         """
-        if ts - self._tick.get(cpu, ts) > _STOPPED_NS:
+        cpu, task = event.cpu, self._by_pid.get(event.pid)
+        if task and task.state is State.RUNNING and not task.call:
+            self._ends_piece(task, event.ts)
+        if event.ts - self._tick.get(cpu, event.ts) > _STOPPED_NS:
             self._frees.pop(cpu, None)
-        elif cpu in self._fresh:
+            self._fresh.pop(cpu, None)
+        if cpu in self._fresh:
             self._frees[cpu] = self._fresh.pop(cpu)
-        self._tick[cpu] = ts
-        self._fresh.pop(cpu, None)
-        task = self._ran.get(cpu)
-        if task and task.steps:
-            self._fresh[cpu] = task.steps[-1]
-        if task and task.state is not State.RUNNING:
-            del self._ran[cpu]
+        if cpu in self._longest:
+            self._fresh[cpu] = self._longest.pop(cpu)
+        self._tick[cpu] = event.ts
 
     def _raise(self, event: Event) -> None:
         self._raised[event.cpu, event.fields()["vec"]] = event

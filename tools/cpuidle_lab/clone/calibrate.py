@@ -41,7 +41,7 @@ _Lengths = tuple[list[int], list[int]]
 OwnCosts = Mapping[tuple[int, str], float]
 
 # Kinds that end no piece.
-_ASIDE = frozenset({Kind.SLACK, Kind.RCU})
+_WITHIN = frozenset({Kind.RUN, Kind.SLACK, Kind.RCU})
 
 PIECE_NS, LONG_PIECE_NS, _ROUNDS = 30_000, 1_000_000, 30
 _LENGTHS_NS = dict.fromkeys((_FORK, _EXIT, _BIRTH), LONG_PIECE_NS)
@@ -94,32 +94,30 @@ def probe() -> Program:
     return Program("calibration", "menu", _ROUNDS * 20_000_000, 0, tasks)
 
 
-def _pairs(task: Task) -> Iterator[tuple[int, str]]:
-    """Yield the place of each piece of work and its pair of events."""
-    behind = [Kind.END]
-    for step in reversed(task.steps):
-        behind.append(behind[-1] if step.kind in _ASIDE else step.kind)
+def _pairs(task: Task) -> Iterator[tuple[list[int], str]]:
+    """Yield the places of the parts of each piece of work, and the piece's pair of events."""
     # A process that another task forks has work first.
     born = task.process and bool(task.steps) and task.steps[0].kind is Kind.RUN
-    before = "B" if born else "S"
-    for place, step in enumerate(task.steps):
-        behind.pop()
+    before, parts = "B" if born else "S", list[int]()
+    for place, step in enumerate([*task.steps, Step(Kind.END)]):
         if step.kind is Kind.RUN:
-            after = behind[-1]
-            usual = before + _LETTERS.get(after, "S")
+            parts.append(place)
+        if step.kind in _WITHIN:
+            continue
+        if parts:
+            usual = before + _LETTERS.get(step.kind, "S")
             alone = {Kind.FORK: _FORK, Kind.EXIT: _EXIT if task.process else usual}
-            pair = alone.get(after, usual)
-            yield place, "B" + pair[1] if before == "B" else pair
-            before = "S"
-        else:
-            before = _LETTERS.get(step.kind, before)
+            pair = alone.get(step.kind, usual)
+            yield parts, "B" + pair[1] if before == "B" else pair
+            before, parts = "S", []
+        before = _LETTERS.get(step.kind, before)
 
 
 def pieces(task: Task) -> dict[str, list[int]]:
     """Return the lengths of a task's pieces by their pair, ns."""
     found: dict[str, list[int]] = defaultdict(list)
-    for place, pair in _pairs(task):
-        found[pair].append(task.steps[place].value)
+    for parts, pair in _pairs(task):
+        found[pair].append(sum(task.steps[place].value for place in parts))
     return found
 
 
@@ -156,12 +154,13 @@ def without(program: Program, costs: Costs, own: OwnCosts | None = None) -> Prog
     tasks = []
     for number, task in enumerate(program.tasks):
         steps, owed, done = list(task.steps), 0.0, 0
-        for place, pair in _pairs(task):
-            cost = (own or {}).get((number, pair), _cost(costs, pair))
-            queued = sum(one.value for one in steps[done:place] if one.kind is Kind.RCU)
-            left, done = steps[place].value - cost - _QUEUE_NS * queued + owed, place
-            owed = max(left, -_OWED_MOST_NS) if left < 0 else 0.0
-            steps[place] = replace(steps[place], value=max(0, round(left)))
+        for parts, pair in _pairs(task):
+            owed -= (own or {}).get((number, pair), _cost(costs, pair))
+            for place in parts:
+                queued = sum(one.value for one in steps[done:place] if one.kind is Kind.RCU)
+                left, done = steps[place].value - _QUEUE_NS * queued + owed, place
+                owed = max(left, -_OWED_MOST_NS) if left < 0 else 0.0
+                steps[place] = replace(steps[place], value=max(0, round(left)))
         tasks.append(replace(task, steps=steps))
     return replace(program, tasks=tasks)
 

@@ -4,9 +4,9 @@
 import bisect
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from cpuidle_lab.base.kernel_threads import KERNEL_THREAD
 from cpuidle_lab.clone.calls import Call
@@ -79,7 +79,7 @@ class Draft:
         at: when a call ended.
         wait: of a post, the wait that it ends.
         sync: of a wait: a write ends it.
-        rcu_ns: work of RCU that its task queued about then, by the time of RCU's softirqs.
+        rcu_ns: of a piece: work of RCU that its task queued in it, by the time of RCU's softirqs.
     """
 
     kind: Kind
@@ -90,6 +90,11 @@ class Draft:
     wait: "Draft | None" = None
     sync: bool = False
     rcu_ns: float = 0
+
+    @property
+    def callbacks(self) -> int:
+        """How often the player queues work of RCU for it."""
+        return round(self.rcu_ns / CALLBACK_NS)
 
 
 @dataclass(eq=False)
@@ -154,15 +159,14 @@ class Recorded:
             assert self.birth.wait is not None
             self.birth.kind = Kind.FORK
             self.steps.remove(self.birth.wait)
-        told, last = self.steps[-2:] if len(self.steps) > 2 else (None, None)
-        if (told and last and self.process and told.kind is Kind.POST
-                and told.value == self.parent and last.value < _EXIT_NS):  # fmt: skip
+        last = list(takewhile(lambda step: step.kind is Kind.RUN, reversed(self.steps)))
+        told = self.steps[-len(last) - 1] if last and len(self.steps) > len(last) + 1 else None
+        if (told and self.process and told.kind is Kind.POST and told.value == self.parent
+                and sum(step.value for step in last) < _EXIT_NS):  # fmt: skip
             # The exit itself tells its parent.
             assert told.wait is not None
             told.wait.kind, told.wait.value = Kind.REAP, id(self)
-            told.kind = Kind.RUN
-            told.value = self.steps[-3].value + last.value
-            self.steps[-3:] = [told]
+            del self.steps[-len(last) - 1]
         self.steps.append(Draft(Kind.EXIT))
 
     @property
@@ -224,6 +228,20 @@ def _left_out(found: Sequence[Step], before_ns: int, period_ns: int, due_ns: int
     ]
 
 
+def _whole(drafts: Iterable[Draft]) -> list[Draft]:
+    """Return steps in which no piece of work has parts, but for those with work of RCU."""
+    found: list[Draft] = []
+    for one in drafts:
+        last = found[-1] if found else None
+        runs = last is not None and last.kind is one.kind is Kind.RUN
+        if last and runs and not last.callbacks and not one.callbacks:
+            whole = last.value + one.value, last.rcu_ns + one.rcu_ns
+            found[-1] = Draft(Kind.RUN, whole[0], rcu_ns=whole[1])
+        else:
+            found.append(one)
+    return found
+
+
 def steps_of(task: Recorded, drafts: Sequence[Draft], place: Mapping[int, int]) -> list[Step]:
     """Return a task's steps; sleeps are told apart, and slack is set where it changes.
 
@@ -238,14 +256,16 @@ def steps_of(task: Recorded, drafts: Sequence[Draft], place: Mapping[int, int]) 
     polls = sum(step.kind is Kind.WAIT for step in drafts) > 2
     found: list[Step] = []
     slack = DEFAULT_SLACK_NS
-    for step in drafts:
+    for step in _whole(drafts):
         wanted = slack
-        callbacks = [Step(Kind.RCU, count)] if (count := round(step.rcu_ns / CALLBACK_NS)) else []
         if step.kind in (Kind.POST, Kind.FORK, Kind.REAP):
             if int(step.value) in place:
                 found.append(Step(step.kind, place[int(step.value)]))
-            found += callbacks
             continue
+        if step.callbacks:
+            # In the middle of the piece, so it is far from ticks.
+            found += [Step(Kind.RUN, round(step.value / 2)), Step(Kind.RCU, step.callbacks)]
+            step = replace(step, value=step.value / 2)
         made = Step(step.kind, max(0, round(step.value)), end=step.end)
         made.sync = step.sync and step.kind is Kind.WAIT and not made.value
         if step.timer:
@@ -262,7 +282,7 @@ def steps_of(task: Recorded, drafts: Sequence[Draft], place: Mapping[int, int]) 
         if wanted != slack and task.priority >= REALTIME_BELOW:
             found.append(Step(Kind.SLACK, wanted))
             slack = wanted
-        found += [*callbacks, made] if step.kind is Kind.EXIT else [made, *callbacks]
+        found.append(made)
     return found
 
 

@@ -62,8 +62,6 @@ def split(drafts: Sequence[Draft]) -> list[Draft]:
                 pending, due = [], 0.0
             due, polled = (due if fresh else 0) or one.value, one.at
             fresh = True
-            if one.rcu_ns:
-                _add(pending, Draft(Kind.RUN, rcu_ns=one.rcu_ns))
         elif one.kind in _CALLS:
             if fresh or lanes.get(one.end) is not lane:
                 lane = lanes.setdefault(one.end, [])
