@@ -40,6 +40,8 @@ def test_the_recording_of_a_clone_has_its_work_posts_and_sleeps(tmp_path: Path) 
     assert (phase.governor, phase.workload) == ("menu_ng", "talk")
     learned = phase.start_ns - min(e.ts for e in events.read(trace) if e.name == "cil_decision")
     assert learned < LEARNED_MOST_NS, "the governor has seen the player start"
+    told = [e.ts - phase.start_ns for e in events.read(trace) if "pm_suspend_timer" in e.text]
+    assert min(map(abs, told)) < TICK_NS, "the console's timer is none of the beginning"
     decided = [one for one in phase.events if one.name == "cil_decision"]
     for cpu in range(2):
         first = next(one for one in decided if one.cpu == cpu)

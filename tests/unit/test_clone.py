@@ -626,7 +626,7 @@ def test_a_plan_lets_the_player_write_the_markers() -> None:
     made = play.plan(talk().program(), "clone", "wteo", shift_ns=1300)
     text = "\n".join(made.lines())
     assert "afresh" not in text, "the player lets the governor begin"
-    assert "player /lab/clone 1300 'phase governor=wteo workload=talk' wteo >" in text
+    assert "player /lab/clone 1300 'phase governor=wteo workload=talk' wteo 'wteo: talk' >" in text
     quick = play.plan(talk().program(), "clone", "wteo", request_us=2).lines()
     (player,) = (line for line in quick if line.startswith("player "))
     assert "'phase governor=wteo workload=talk request_us=2'" in player

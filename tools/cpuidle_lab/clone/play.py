@@ -14,7 +14,7 @@ from cpuidle_lab.lab.session import PhasePlan
 class ClonePlan(PhasePlan):
     """A phase that plays a clone; the player writes the markers, so its start is no part of it.
 
-    The player sets the governor, too: it learns nothing from that start.
+    The player sets the governor, too, which learns nothing from that start, and tells the phase.
 
     Attributes:
         shift_ns: how much later than recorded it begins after a tick.
@@ -35,9 +35,8 @@ class ClonePlan(PhasePlan):
         output = shlex.quote(f"/results/{governor}/{self.workload}")
         return [
             f"mkdir -p /results/{governor}",
-            f"say {shlex.quote(f'{governor}: {self.workload}')}",
             f"player {self.command} {self.shift_ns} {shlex.quote(mark)} {governor} "
-            f">{output} 2>&1 || "
+            f"{shlex.quote(f'{governor}: {self.workload}')} >{output} 2>&1 || "
             f'fail "$(tail -n 1 {output})"',
         ]
 

@@ -63,6 +63,7 @@
 #define MARKER		"/sys/kernel/tracing/trace_marker"
 /* A phase that takes so many times the recorded one is stuck. */
 #define PATIENCE	4
+#define CONSOLE		"/dev/console"
 #define GOVERNOR	"/sys/devices/system/cpu/cpuidle/current_governor"
 /*
  * The tasks get up so long before the beginning, or up to a tick earlier. A grace
@@ -74,6 +75,7 @@
 #define FORK_NS		1000000ULL
 /* The beginning is marked so long before it, lest the mark delays the tasks. */
 #define MARK_NS		100000ULL
+#define SAY_NS		1000000ULL
 #define DEFAULT_SLACK_NS	50000UL
 /* Between two looks whether all processes have ended. */
 #define REST_US		1000
@@ -325,15 +327,21 @@ static void transfer(const struct step *step)
 	} while (left);
 }
 
-static void mark(const char *text)
+/* Does nothing where there is no such file. */
+static void write_to(const char *path, const char *text)
 {
-	int file = open(MARKER, O_WRONLY | O_CLOEXEC);
+	int file = open(path, O_WRONLY | O_CLOEXEC);
 
 	if (file < 0)
 		return;
 	if (write(file, text, strlen(text)) < 0)
-		die("cannot write to " MARKER);
+		die("cannot write to a file of the kernel's");
 	close(file);
+}
+
+static void mark(const char *text)
+{
+	write_to(MARKER, text);
 }
 
 static void end_all(void)
@@ -833,13 +841,25 @@ static void end_processes(void)
 	} while (pid >= 0);
 }
 
-static void govern(const char *name)
+/*
+ * The console's port suspends 500 ms later, by a timer of the CPU that wrote.
+ * The lab's shell writes there just before a phase, on the CPU where it goes on.
+ */
+static void say(const char *title)
 {
-	int file = open(GOVERNOR, O_WRONLY | O_CLOEXEC);
+	char line[256];
+	cpu_set_t one;
+	unsigned long i;
 
-	if (file < 0 || write(file, name, strlen(name)) < 0)
-		die("the governor cannot be set");
-	close(file);
+	for (i = 0; i < task_count; i++)
+		if (tasks[i].count && tasks[i].steps[0].kind == UNTIL &&
+		    !tasks[i].steps[0].value)
+			break;
+	if (i < task_count)
+		stay_on(&one, &tasks[i]);
+	sleep_ns(TIMER_ABSTIME, begin_ns - SAY_NS);
+	snprintf(line, sizeof(line), "lab: %s\n", title);
+	write_to(CONSOLE, line);
 }
 
 /* Lets the tasks get up for a beginning that lies as recorded after a tick. */
@@ -860,8 +880,8 @@ int main(int argc, char **argv)
 	const struct rlimit files = { FILES_MAX, FILES_MAX };
 	uint64_t last_ns;
 
-	if (argc != 4 && argc != 5)
-		die("usage: player FILE SHIFT_NS MARK [GOVERNOR]");
+	if (argc != 4 && argc != 6)
+		die("usage: player FILE SHIFT_NS MARK [GOVERNOR TITLE]");
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
 		      -1, 0);
 	if (shared == MAP_FAILED)
@@ -876,12 +896,14 @@ int main(int argc, char **argv)
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	start_tasks();
 	sleep_ns(0, START_NS + task_count * FORK_NS);
-	if (argc == 5) {
+	if (argc == 6) {
 		/* The kernel enables a governor at a switch: it has learned nothing then. */
-		govern(strcmp(argv[4], "ladder") ? "ladder" : "menu");
-		govern(argv[4]);
+		write_to(GOVERNOR, strcmp(argv[4], "ladder") ? "ladder" : "menu");
+		write_to(GOVERNOR, argv[4]);
 	}
 	call_tasks(strtoull(argv[2], NULL, 10));
+	if (argc == 6)
+		say(argv[5]);
 	last_ns = begin_ns + PATIENCE * length_ns;
 	sleep_ns(TIMER_ABSTIME, begin_ns - MARK_NS);
 	mark(argv[3]);
