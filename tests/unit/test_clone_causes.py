@@ -159,7 +159,7 @@ def test_a_piece_with_work_of_rcu_within_is_one_piece() -> None:
     task = Task("a", steps=[Step(Kind.POST, 1), *parts, Step(Kind.WAIT)])
     assert calibrate.pieces(task) == {"PW": [40_500]}
     made = calibrate.without(Program("x", "menu", 1, 0, [task]), {"PW": 900.0})
-    # What its first part is too short for comes out of the next; so does the time to queue.
+    # The first part is too short for the cost, so the next one gives the rest.
     assert lines(made.tasks[0])[1:4] == ["run 0", "rcu 1", "run 38110"]
 
 

@@ -93,7 +93,7 @@ class Draft:
 
     @property
     def callbacks(self) -> int:
-        """How often the player queues work of RCU for it."""
+        """Count of callbacks of RCU that the player queues for it."""
         return round(self.rcu_ns / CALLBACK_NS)
 
 
