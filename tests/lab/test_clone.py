@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.clone import build, calibrate, events, play
 from cpuidle_lab.clone.program import TICK_NS, Joint, Kind, Program, Step, Task
 from cpuidle_lab.clone.session import Place, Regime
@@ -107,3 +108,13 @@ def test_the_recording_of_a_clone_has_its_pipe_and_its_connections(tmp_path: Pat
             counts = [[step.kind for step in one.steps].count(kind)
                       for one in (task, found[f"c{number}"])]  # fmt: skip
             assert counts[0] == counts[1], (task.name, kind)
+
+
+@pytest.mark.lab
+def test_a_phase_under_a_governor_that_the_kernel_does_not_take_is_refused(tmp_path: Path) -> None:
+    steps = [Step(Kind.UNTIL), Step(Kind.SLEEP, SLEEP_NS), Step(Kind.END)]
+    made = Program("short", "menu_ng", 10_000_000, 0, [Task("a", steps=steps)])
+    script = Session("skx", [play.plan(made, "clone", "best")]).script()
+    boot = LabRun(script, files=play.files({"clone": made}), real_time=False)
+    with pytest.raises(UserError, match="the kernel refuses the governor 'best'"):
+        run_lab(boot, tmp_path / "out").check()
