@@ -210,6 +210,15 @@ def test_without_permission_it_is_one_sentence() -> None:
         assert left.is_dir(), "another user's stays"
 
 
+def test_a_reader_of_all_files_of_a_suffix_sees_whole_ones_alone(tmp_path: Path) -> None:
+    target = tmp_path / "cpuidle.prom"
+    target.write_text(MARK)
+    with files.whole(target, ours) as new:
+        new.write_text(MARK)
+        read = {path.name for path in tmp_path.iterdir() if path.name.endswith(target.suffix)}
+        assert read == {target.name}, "node_exporter reads hidden files, too"
+
+
 def test_an_exception_leaves_a_directory_as_it_was(tmp_path: Path) -> None:
     target = tmp_path / "out"
     target.mkdir()

@@ -80,8 +80,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def test_the_collector_reads_the_file(server: Server) -> None:
-    ((_, error),) = server.values("node_textfile_scrape_error")
-    assert error == 0
+    ((_, error),) = server.values("max_over_time(node_textfile_scrape_error[1m])")
+    assert error == 0, "none of the scrapes met a file that it cannot read"
     ((labels, value),) = server.values("cpuidle_lab_info")
     assert (labels["governor"], labels["kernel"], value) == ("wteo", "6.12.1", 1)
 

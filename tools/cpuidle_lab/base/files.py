@@ -22,6 +22,8 @@ from cpuidle_lab.base.errors import USAGE, UserError
 
 # Beginning of the names of scratch directories, and the entries of one that holds an output.
 SCRATCH = ".cpuidle-lab-"
+# End of such a name: programs that read all files of a suffix, hidden ones too, leave it alone.
+_HELD = "~"
 NEW, OLD = "new", "old"
 ALL = "all"
 
@@ -301,7 +303,7 @@ def _made(folder: Path, name: str) -> tuple[Path, int] | None:
     """Return a scratch directory and its lock; None if another process has it."""
     try:
         if name:
-            path = folder / f"{SCRATCH}{name}"
+            path = folder / f"{SCRATCH}{name}{_HELD}"
             path.mkdir(mode=0o700)
         else:
             path = Path(tempfile.mkdtemp(prefix=SCRATCH, dir=folder))
@@ -340,7 +342,7 @@ def sweep(path: Path) -> None:
 
 def _remove(path: Path) -> None:
     """Remove a scratch directory; put the old output back if no new one took its place."""
-    place = path.with_name(path.name.removeprefix(SCRATCH))
+    place = path.with_name(path.name.removeprefix(SCRATCH).removesuffix(_HELD))
     if (path / OLD).exists() and not place.exists():
         (path / OLD).rename(place)
     shutil.rmtree(path, ignore_errors=True)
