@@ -110,6 +110,43 @@ def test_the_recording_of_a_clone_has_its_pipe_and_its_connections(tmp_path: Pat
             assert counts[0] == counts[1], (task.name, kind)
 
 
+# A shell that wakes two others by turns.
+TURNS = """
+mkfifo /tmp/a /tmp/b
+cat /tmp/a >/dev/null &
+cat /tmp/b >/dev/null &
+exec 8>/tmp/a 9>/tmp/b
+for turn in 1 2 3 4; do echo >&8; usleep 1000; echo >&9; usleep 1000; done
+exec 8>&- 9>&-
+"""
+
+
+@pytest.mark.lab
+def test_a_task_that_another_wakes_goes_to_its_cpu_as_in_a_program(tmp_path: Path) -> None:
+    run, sleep, post = Step(Kind.RUN, PIECE_NS), Step(Kind.SLEEP, SLEEP_NS), Step(Kind.POST, 2)
+    call = [run, Step(Kind.WRITE, 1, end=0), Step(Kind.WAIT)]
+    # The CPU of the others is idle at first at each call, then it is about to wake up.
+    asks = [*([sleep, *call, sleep, post] * ROUNDS), *([sleep, post, *call] * ROUNDS)]
+    answers = [Step(Kind.READ, 1, end=1), run, Step(Kind.POST, 0)]
+    works = [Step(Kind.WAIT), Step(Kind.RUN, 8 * PIECE_NS)]
+    tasks = [
+        Task("asks", steps=[*asks, Step(Kind.END)]),
+        Task("answers", cpu=1, steps=answers * 2 * ROUNDS),
+        Task("works", cpu=1, steps=works * 2 * ROUNDS),
+    ]
+    made = Program("pull", "menu_ng", 300_000_000, 0, tasks, joints=[Joint(1)])
+    session = Session("skx", [play.plan(made, "clone", "menu_ng")], events.CLONE_EVENTS)
+    boot = LabRun(TURNS + session.script(), files=play.files({"clone": made}), real_time=False)
+    trace = run_lab(boot, tmp_path / "out").check().files / TRACE
+    (phase,) = events.phases(events.read(trace), trace)
+    where = [
+        one.cpu
+        for one in phase.events
+        if one.name == "sched_switch" and one.fields()["next_comm"] == "c1"
+    ]
+    assert where.index(0) <= ROUNDS, "the count of turns of the player's shell keeps it away"
+
+
 @pytest.mark.lab
 def test_a_phase_under_a_governor_that_the_kernel_does_not_take_is_refused(tmp_path: Path) -> None:
     steps = [Step(Kind.UNTIL), Step(Kind.SLEEP, SLEEP_NS), Step(Kind.END)]
