@@ -122,7 +122,7 @@ exec 8>&- 9>&-
 
 
 @pytest.mark.lab
-def test_a_task_that_another_wakes_goes_to_its_cpu_as_in_a_program(tmp_path: Path) -> None:
+def test_a_server_goes_to_the_cpu_of_its_client_as_in_a_program(tmp_path: Path) -> None:
     run, sleep, post = Step(Kind.RUN, PIECE_NS), Step(Kind.SLEEP, SLEEP_NS), Step(Kind.POST, 2)
     call = [run, Step(Kind.WRITE, 1, end=0), Step(Kind.WAIT)]
     # The CPU of the others is idle at first at each call, then it is about to wake up.
@@ -130,9 +130,9 @@ def test_a_task_that_another_wakes_goes_to_its_cpu_as_in_a_program(tmp_path: Pat
     answers = [Step(Kind.READ, 1, end=1), run, Step(Kind.POST, 0)]
     works = [Step(Kind.WAIT), Step(Kind.RUN, 8 * PIECE_NS)]
     tasks = [
-        Task("asks", steps=[*asks, Step(Kind.END)]),
-        Task("answers", cpu=1, steps=answers * 2 * ROUNDS),
-        Task("works", cpu=1, steps=works * 2 * ROUNDS),
+        Task("asks", steps=[*asks, Step(Kind.END)], resident=True),
+        Task("answers", cpu=1, steps=answers * 2 * ROUNDS, resident=True),
+        Task("works", cpu=1, steps=works * 2 * ROUNDS, resident=True),
     ]
     made = Program("pull", "menu_ng", 300_000_000, 0, tasks, joints=[Joint(1)])
     session = Session("skx", [play.plan(made, "clone", "menu_ng")], events.CLONE_EVENTS)

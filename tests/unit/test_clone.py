@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -581,6 +582,10 @@ def test_a_task_that_stayed_on_one_cpu_can_be_kept_there() -> None:
     text = Program("x", "menu", 9, 0, [task]).text()
     assert "task 0 w 120 1 pinned" in text
     assert program.parse(text.splitlines(), PATH).tasks[0].pinned
+    task = replace(task, process=True, resident=True)
+    text = Program("x", "menu", 9, 0, [task]).text()
+    assert "task 0 w 120 1 pinned process resident" in text
+    assert program.parse(text.splitlines(), PATH).tasks[0] == task
     with pytest.raises(UserError, match="a task is"):
         program.parse(text.replace("pinned", "glued").splitlines(), PATH)
 

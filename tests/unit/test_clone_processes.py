@@ -59,6 +59,9 @@ def test_a_thread_or_a_child_that_lives_on_is_posted_to() -> None:
     assert lines(made.tasks[1])[2] == "post 0"
     assert lines(made.tasks[0]) == ["wait", "run 35000", "post 1", "run 5000", "exit"]
     assert not made.tasks[0].process
+    residents = [task.name for task in made.tasks if task.resident]
+    assert residents == ["c"], "neither the shell that began the phase, nor its child"
+    assert "task 2 c 120 0 resident" in made.text()
     assert "exit" not in lines(family("S").tasks[0])
 
 

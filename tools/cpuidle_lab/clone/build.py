@@ -406,6 +406,9 @@ class _Reading:
             if joint.slots:
                 fit(joint.slots, 2 * number, kept)
         place = {id(task): number for number, task in enumerate(kept)}
+        # The shell that began the phase started the program.
+        before = [task for pid, task in self._by_pid.items() if pid != self._phase.events[0].pid]
+        resident = {id(task) for task in before if not task.parent}
         return [
             Task(
                 task.name,
@@ -414,6 +417,7 @@ class _Reading:
                 steps_of(task, split(task.steps) if task.loops else task.steps, place),
                 pin and task.stays,
                 task.process,
+                id(task) in resident,
             )
             for task in kept
         ]

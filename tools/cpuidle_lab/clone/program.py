@@ -57,7 +57,8 @@ _OF_PROCESSES = frozenset({Kind.FORK, Kind.REAP})
 _OF_TASKS = _OF_PROCESSES | {Kind.POST}
 _OF_GATES = frozenset({Kind.OPEN, Kind.PASS})
 _SLEEPS = frozenset({Kind.SLEEP, Kind.UNTIL})
-EARLY, SKIP, SYNC, PINNED, PROCESS = "early", "skip", "sync", "pinned", "process"
+EARLY, SKIP, SYNC = "early", "skip", "sync"
+PINNED, PROCESS, RESIDENT = _KINDS = "pinned", "process", "resident"
 PIPE, TCP = "pipe", "tcp"
 
 
@@ -121,6 +122,7 @@ class Task:
         steps: in their order.
         pinned: the scheduler may not move it.
         process: it has memory of its own, which its exit frees.
+        resident: it ran before the program began; so it is no child of the lab's shell.
     """
 
     name: str
@@ -129,6 +131,7 @@ class Task:
     steps: list[Step] = field(default_factory=list)
     pinned: bool = False
     process: bool = False
+    resident: bool = False
 
 
 @dataclass
@@ -173,7 +176,7 @@ class Program:
         ]
         for number, task in enumerate(self.tasks):
             words = f"task {number} {_word(task.name)} {task.priority} {task.cpu}"
-            kinds = {PINNED: task.pinned, PROCESS: task.process}
+            kinds = {PINNED: task.pinned, PROCESS: task.process, RESIDENT: task.resident}
             head.append(" ".join([words, *(word for word, holds in kinds.items() if holds)]))
             head += [step.line() for step in task.steps]
         return "\n".join([*head, ""])
@@ -322,12 +325,14 @@ def _time(text: str) -> int:
 
 
 def _task(words: Sequence[str], expected: int) -> Task:
-    if len(words) < 5 or words[5:] not in ([], [PINNED], [PROCESS], [PINNED, PROCESS]):
-        raise ValueError(f"a task is 'task NUMBER NAME PRIORITY CPU [{PINNED}] [{PROCESS}]'")
+    kinds = words[5:]
+    if len(words) < 5 or kinds != [kind for kind in _KINDS if kind in kinds]:
+        known = " ".join(f"[{kind}]" for kind in _KINDS)
+        raise ValueError(f"a task is 'task NUMBER NAME PRIORITY CPU {known}'")
     if _time(words[1]) != expected:
         raise ValueError(f"task {words[1]} stands in the place of task {expected}")
-    return Task(words[2], _time(words[3]), _time(words[4]),
-                pinned=PINNED in words[5:], process=PROCESS in words[5:])  # fmt: skip
+    held = (kind in kinds for kind in _KINDS)
+    return Task(words[2], _time(words[3]), _time(words[4]), [], *held)
 
 
 def _joint(words: Sequence[str], expected: int) -> Joint:

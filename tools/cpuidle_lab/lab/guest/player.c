@@ -60,6 +60,7 @@
 #define SYNC		"sync"
 #define PINNED		"pinned"
 #define PROCESS		"process"
+#define RESIDENT	"resident"
 #define MARKER		"/sys/kernel/tracing/trace_marker"
 /* A phase that takes so many times the recorded one is stuck. */
 #define PATIENCE	4
@@ -144,6 +145,7 @@ struct lane {
  * @cpu: where it begins
  * @pinned: where it stays
  * @process: it has memory of its own, which its exit frees
+ * @resident: it ran before the program began
  * @forked: another task starts it
  * @pid: of a process that was started
  * @pipe: its ends to read and to write; 0, 0: there is none
@@ -159,6 +161,7 @@ struct task {
 	long cpu;
 	bool pinned;
 	bool process;
+	bool resident;
 	bool forked;
 	_Atomic pid_t pid;
 	int pipe[2];
@@ -815,6 +818,7 @@ static void load(const char *path)
 			task->cpu = cpu;
 			task->pinned = strstr(line + kinds, PINNED);
 			task->process = strstr(line + kinds, PROCESS);
+			task->resident = strstr(line + kinds, RESIDENT);
 			task_count++;
 		} else if (task_count) {
 			add_step(task - 1, line);
@@ -823,15 +827,25 @@ static void load(const char *path)
 	fclose(file);
 }
 
+static bool has_residents(void)
+{
+	unsigned long i;
+
+	for (i = 0; i < task_count; i++)
+		if (tasks[i].resident)
+			return true;
+	return false;
+}
+
 /*
  * A task that wakes others by turns has a count of that, which its children inherit.
- * Tasks with high counts are kept apart. The player's shell has such a count, but a
+ * Tasks with high counts are kept apart. The lab's shell has a count of 70, but a
  * server that has run for long has none. The kernel halves it at the first wake-up
  * of a second.
  */
 static void forget_turns(void)
 {
-	const pid_t woken = fork();
+	const pid_t woken = _Fork();
 	unsigned long i;
 
 	if (woken < 0)
@@ -846,20 +860,21 @@ static void forget_turns(void)
 	waitpid(woken, NULL, 0);
 }
 
-static void start_tasks(void)
+static void start_tasks(bool resident)
 {
 	pthread_attr_t small;
 	pthread_t thread;
 	unsigned long i;
 
 	for (i = 0; i < task_count; i++)
-		if (tasks[i].process && !tasks[i].forked)
+		if (tasks[i].process && !tasks[i].forked && tasks[i].resident == resident)
 			start_process(&tasks[i], NULL);
 
 	pthread_attr_init(&small);
 	pthread_attr_setstacksize(&small, STACK_BYTES);
 	for (i = 0; i < task_count; i++)
-		if (!tasks[i].process && pthread_create(&thread, &small, play, &tasks[i]))
+		if (!tasks[i].process && tasks[i].resident == resident &&
+		    pthread_create(&thread, &small, play, &tasks[i]))
 			die("cannot make a thread");
 }
 
@@ -934,8 +949,11 @@ int main(int argc, char **argv)
 	mlockall(MCL_CURRENT | MCL_FUTURE);
 	/* The child of a task that has ended is left to this one, and wakes no other. */
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
-	forget_turns();
-	start_tasks();
+	start_tasks(false);
+	if (has_residents()) {
+		forget_turns();
+		start_tasks(true);
+	}
 	sleep_ns(0, START_NS + task_count * FORK_NS);
 	if (argc == 6) {
 		/* The kernel enables a governor at a switch: it has learned nothing then. */
