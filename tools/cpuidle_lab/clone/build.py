@@ -399,6 +399,20 @@ class _Reading:
             clock = Recorded("end", steps=[Draft(Kind.UNTIL, length), Draft(Kind.END)])
             self.tasks.append(clock)
 
+    def _residents(self) -> set[int]:
+        """Return the numbers, by id(), of tasks that do not descend from the phase's shell.
+
+        That began the phase, and then the program. A part of a phase does not tell it.
+        """
+        first = self._phase.events[0]
+        shell = self._by_pid.get(first.pid) if first.name == "print" else None
+        recorded = {id(task): task for task in self.tasks}
+
+        def root(task: Recorded) -> Recorded:
+            return root(recorded[task.parent]) if task.parent else task
+
+        return {id(task) for task in self.tasks if shell and root(task) is not shell}
+
     def finished(self, *, pin: bool) -> list[Task]:
         """Return the tasks that have steps, as the program has them; `pin` as of build()."""
         kept = [task for task in self.tasks if task.steps and not task.of_kernel]
@@ -406,9 +420,7 @@ class _Reading:
             if joint.slots:
                 fit(joint.slots, 2 * number, kept)
         place = {id(task): number for number, task in enumerate(kept)}
-        # The shell that began the phase started the program.
-        before = [task for pid, task in self._by_pid.items() if pid != self._phase.events[0].pid]
-        resident = {id(task) for task in before if not task.parent}
+        residents = self._residents()
         return [
             Task(
                 task.name,
@@ -417,7 +429,7 @@ class _Reading:
                 steps_of(task, split(task.steps) if task.loops else task.steps, place),
                 pin and task.stays,
                 task.process,
-                id(task) in resident,
+                id(task) in residents,
             )
             for task in kept
         ]

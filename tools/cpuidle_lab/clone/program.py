@@ -122,7 +122,7 @@ class Task:
         steps: in their order.
         pinned: the scheduler may not move it.
         process: it has memory of its own, which its exit frees.
-        resident: it ran before the program began; so it is no child of the lab's shell.
+        resident: it is older than the program, or begun by such a task, as of a server.
     """
 
     name: str
