@@ -110,8 +110,10 @@ def test_the_recording_of_a_clone_has_its_pipe_and_its_connections(tmp_path: Pat
             assert counts[0] == counts[1], (task.name, kind)
 
 
-# A shell that wakes two others by turns.
+# A shell that wakes two others by turns, and the count of that which each new task has.
 TURNS = """
+echo 'p:born wake_up_new_task flips=p->wakee_flips:u32 pid=p->pid:s32' \
+        >/sys/kernel/tracing/kprobe_events
 mkfifo /tmp/a /tmp/b
 cat /tmp/a >/dev/null &
 cat /tmp/b >/dev/null &
@@ -133,17 +135,21 @@ def test_a_server_goes_to_the_cpu_of_its_client_as_in_a_program(tmp_path: Path) 
         Task("asks", steps=[*asks, Step(Kind.END)], resident=True),
         Task("answers", cpu=1, steps=answers * 2 * ROUNDS, resident=True),
         Task("works", cpu=1, steps=works * 2 * ROUNDS, resident=True),
+        *(Task("child", steps=[Step(Kind.UNTIL, 100_000_000)]) for _ in range(4)),
     ]
     made = Program("pull", "menu_ng", 300_000_000, 0, tasks, joints=[Joint(1)])
-    session = Session("skx", [play.plan(made, "clone", "menu_ng")], events.CLONE_EVENTS)
+    recorded = (*events.CLONE_EVENTS, "kprobes:born")
+    session = Session("skx", [play.plan(made, "clone", "menu_ng")], recorded)
     boot = LabRun(TURNS + session.script(), files=play.files({"clone": made}), real_time=False)
     trace = run_lab(boot, tmp_path / "out").check().files / TRACE
-    (phase,) = events.phases(events.read(trace), trace)
-    where = [
-        one.cpu
-        for one in phase.events
-        if one.name == "sched_switch" and one.fields()["next_comm"] == "c1"
-    ]
+    found = events.read(trace)
+    born = {one.fields()["pid"]: int(one.fields()["flips"]) for one in found if one.name == "born"}
+    (phase,) = events.phases(found, trace)
+    ran = [(one.cpu, one.fields()) for one in phase.events if one.name == "sched_switch"]
+    counts = {told["next_comm"]: born.get(told["next_pid"], 0) for _, told in ran}
+    assert [counts[f"c{number}"] for number in range(3)] == [0, 0, 0]
+    assert all(counts[f"c{number}"] > 10 for number in range(3, 7)), "children of the shell"
+    where = [cpu for cpu, told in ran if told["next_comm"] == "c1"]
     assert where.index(0) <= ROUNDS, "the count of turns of the player's shell keeps it away"
 
 

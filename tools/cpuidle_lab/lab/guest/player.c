@@ -171,6 +171,7 @@ struct task {
 /**
  * struct shared - memory of all processes
  * @called: the tasks get up for the beginning. A futex.
+ * @rest: nothing ends it. A futex.
  * @begin_ns: of the phase
  * @ended: the workload has ended. A futex.
  * @failed: a task could not be played
@@ -179,6 +180,7 @@ struct task {
  */
 struct shared {
 	atomic_int called;
+	atomic_int rest;
 	uint64_t begin_ns;
 	atomic_int ended;
 	atomic_bool failed;
@@ -827,39 +829,6 @@ static void load(const char *path)
 	fclose(file);
 }
 
-static bool has_residents(void)
-{
-	unsigned long i;
-
-	for (i = 0; i < task_count; i++)
-		if (tasks[i].resident)
-			return true;
-	return false;
-}
-
-/*
- * A task that wakes others by turns has a count of that, which its children inherit.
- * Tasks with high counts are kept apart. The lab's shell has a count of 70, but a
- * server that has run for long has none. The kernel halves it at the first wake-up
- * of a second.
- */
-static void forget_turns(void)
-{
-	const pid_t woken = _Fork();
-	unsigned long i;
-
-	if (woken < 0)
-		die("cannot make a process");
-	while (!woken)
-		futex_wait(&shared->called, 0, 0);
-	for (i = 0; i < TURNS_BITS; i++) {
-		sleep_ns(0, HALVED_NS);
-		futex_wake(&shared->called, 1);
-	}
-	kill(woken, SIGKILL);
-	waitpid(woken, NULL, 0);
-}
-
 static void start_tasks(bool resident)
 {
 	pthread_attr_t small;
@@ -876,6 +845,44 @@ static void start_tasks(bool resident)
 		if (!tasks[i].process && tasks[i].resident == resident &&
 		    pthread_create(&thread, &small, play, &tasks[i]))
 			die("cannot make a thread");
+}
+
+static bool has_residents(void)
+{
+	unsigned long i;
+
+	for (i = 0; i < task_count; i++)
+		if (tasks[i].resident)
+			return true;
+	return false;
+}
+
+/*
+ * A task that wakes others by turns has a count of that, which its children inherit.
+ * Tasks with high counts are kept apart. The lab's shell has a count of 70, but a
+ * server that has run for long has none. The kernel halves it at the first wake-up
+ * of a second.
+ */
+static void start_residents(void)
+{
+	const pid_t woken = _Fork();
+	uint64_t tick_ns;
+	unsigned long i;
+
+	if (woken < 0)
+		die("cannot make a process");
+	while (!woken)
+		futex_wait(&shared->rest, 0, 0);
+	for (i = 0; i < TURNS_BITS; i++) {
+		sleep_ns(0, HALVED_NS);
+		futex_wake(&shared->rest, 1);
+	}
+	/* Softirqs of a tick, and the end of that process, wake a thread of RCU. */
+	tick_ns = now_ns() / TICK_NS * TICK_NS + TICK_NS;
+	sleep_ns(TIMER_ABSTIME, tick_ns + TICK_NS / 16);
+	start_tasks(true);
+	kill(woken, SIGKILL);
+	waitpid(woken, NULL, 0);
 }
 
 /* The children of processes that end are left to this one. */
@@ -950,10 +957,8 @@ int main(int argc, char **argv)
 	/* The child of a task that has ended is left to this one, and wakes no other. */
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	start_tasks(false);
-	if (has_residents()) {
-		forget_turns();
-		start_tasks(true);
-	}
+	if (has_residents())
+		start_residents();
 	sleep_ns(0, START_NS + task_count * FORK_NS);
 	if (argc == 6) {
 		/* The kernel enables a governor at a switch: it has learned nothing then. */
