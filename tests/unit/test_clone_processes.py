@@ -59,28 +59,28 @@ def test_a_thread_or_a_child_that_lives_on_is_posted_to() -> None:
     assert lines(made.tasks[1])[2] == "post 0"
     assert lines(made.tasks[0]) == ["wait", "run 35000", "post 1", "run 5000", "exit"]
     assert not made.tasks[0].process
-    residents = [task.name for task in made.tasks if task.resident]
-    assert residents == ["c"], "neither the shell that began the phase, nor its child"
-    assert "task 2 c 120 0 resident" in made.text()
     assert "exit" not in lines(family("S").tasks[0])
 
 
-def test_what_a_resident_task_begins_is_resident() -> None:
+@pytest.mark.parametrize("wakes", [True, False])
+def test_a_task_of_before_the_program_that_wakes_others_is_resident(wakes: bool) -> None:
     made = Recording()
     made.mark(0, BEGIN)
-    for us, by, pid in ((50, "sh-9", 12), (150, "server-5", 13), (250, "server-13", 14)):
+    for us, by, pid in ((50, "sh-9", 12), (150, "server-5", 13)):
         made.add(us, by, f"sched_wakeup_new: comm=new pid={pid} prio=120 target_cpu=000", 1)
         name = by.split("-")[0]
         made.switch(us + 5, "swapper/0-0", f"{name}-{pid}", "R")
         made.switch(us + 45, f"{name}-{pid}", "swapper/0-0")
+    if wakes:
+        made.wake(250, "server-5", "sh-12", cpu=1)
+        made.wake(260, "sh-12", "server-13")
     made.expire(330)
     made.wake(331, "<idle>-0", "server-5", "d.h3.")
     made.expired(332)
     made.mark(350, END)
     tasks = made.program(shared=False).tasks
-    assert sorted((task.name, task.resident) for task in tasks) == [
-        ("server", True), ("server", True), ("server", True), ("sh", False), ("sh", False)
-    ]  # fmt: skip
+    assert [lines(task)[0] for task in tasks if task.resident] == ["until 0"] * wakes
+    assert [task.name for task in tasks if task.resident] == ["server"] * wakes
 
 
 def test_a_post_long_before_the_exit_is_no_notice_of_it() -> None:

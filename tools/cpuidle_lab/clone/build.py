@@ -43,6 +43,9 @@ _STOPPED_NS, _RCU_NS = 3 * TICK_NS // 2, 1000
 # A write that wakes so many tasks opens a gate.
 _SEVERAL = 2
 
+# A task that wakes others so often forgets how often it changed between them.
+_EACH_NS = 1_000_000_000
+_WAKES = frozenset({Kind.POST, Kind.WRITE, Kind.OPEN})
 # A phase whose events span more is played in part.
 PART_NS = 2_000_000_000
 
@@ -400,18 +403,20 @@ class _Reading:
             self.tasks.append(clock)
 
     def _residents(self) -> set[int]:
-        """Return the numbers, by id(), of tasks that do not descend from the phase's shell.
+        """Return the numbers, by id(), of servers: they ran before the program, and wake others.
 
-        That began the phase, and then the program. A part of a phase does not tell it.
+        A part of a phase does not tell what the phase began with.
         """
         first = self._phase.events[0]
         shell = self._by_pid.get(first.pid) if first.name == "print" else None
-        recorded = {id(task): task for task in self.tasks}
+        births = {id(task.birth) for task in self.tasks if task.birth}
+        length = self._phase.end_ns - self._phase.start_ns
 
-        def root(task: Recorded) -> Recorded:
-            return root(recorded[task.parent]) if task.parent else task
+        def wakes(task: Recorded) -> int:
+            return sum(one.kind in _WAKES and id(one) not in births for one in task.steps)
 
-        return {id(task) for task in self.tasks if shell and root(task) is not shell}
+        older = [task for task in self.tasks if shell and task is not shell and not task.parent]
+        return {id(task) for task in older if wakes(task) * _EACH_NS >= length}
 
     def finished(self, *, pin: bool) -> list[Task]:
         """Return the tasks that have steps, as the program has them; `pin` as of build()."""

@@ -122,7 +122,7 @@ class Task:
         steps: in their order.
         pinned: the scheduler may not move it.
         process: it has memory of its own, which its exit frees.
-        resident: it is older than the program, or begun by such a task, as of a server.
+        resident: it ran before the program, and wakes others, as a server does.
     """
 
     name: str
