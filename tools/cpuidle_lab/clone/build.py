@@ -15,7 +15,7 @@ from pathlib import Path
 
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.clone.calls import Call, Files, joined
-from cpuidle_lab.clone.drafts import Draft, Recorded, State, Timer, fit, steps_of
+from cpuidle_lab.clone.drafts import Draft, Recorded, State, Timer, fit, residents, steps_of
 from cpuidle_lab.clone.events import (
     CLOSE,
     IN_INTERRUPT,
@@ -43,9 +43,6 @@ _STOPPED_NS, _RCU_NS = 3 * TICK_NS // 2, 1000
 # A write that wakes so many tasks opens a gate.
 _SEVERAL = 2
 
-# A task that wakes others so often forgets how often it changed between them.
-_EACH_NS = 1_000_000_000
-_WAKES = frozenset({Kind.POST, Kind.WRITE, Kind.OPEN})
 # A phase whose events span more is played in part.
 PART_NS = 2_000_000_000
 
@@ -403,20 +400,11 @@ class _Reading:
             self.tasks.append(clock)
 
     def _residents(self) -> set[int]:
-        """Return the numbers, by id(), of servers: they ran before the program, and wake others.
-
-        A part of a phase does not tell what the phase began with.
-        """
+        """Return the numbers, by id(), of residents; a part of a phase does not tell any."""
         first = self._phase.events[0]
         shell = self._by_pid.get(first.pid) if first.name == "print" else None
-        births = {id(task.birth) for task in self.tasks if task.birth}
         length = self._phase.end_ns - self._phase.start_ns
-
-        def wakes(task: Recorded) -> int:
-            return sum(one.kind in _WAKES and id(one) not in births for one in task.steps)
-
-        older = [task for task in self.tasks if shell and task is not shell and not task.parent]
-        return {id(task) for task in older if wakes(task) * _EACH_NS >= length}
+        return residents(self.tasks, shell, length) if shell else set()
 
     def finished(self, *, pin: bool) -> list[Task]:
         """Return the tasks that have steps, as the program has them; `pin` as of build()."""
@@ -425,7 +413,7 @@ class _Reading:
             if joint.slots:
                 fit(joint.slots, 2 * number, kept)
         place = {id(task): number for number, task in enumerate(kept)}
-        residents = self._residents()
+        resident = self._residents()
         return [
             Task(
                 task.name,
@@ -434,7 +422,7 @@ class _Reading:
                 steps_of(task, split(task.steps) if task.loops else task.steps, place),
                 pin and task.stays,
                 task.process,
-                id(task) in residents,
+                id(task) in resident,
             )
             for task in kept
         ]

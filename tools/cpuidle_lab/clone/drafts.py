@@ -28,6 +28,9 @@ _SPARSE_MOST = 10
 # Share of distances between deadlines that are multiples of a period which a task leaves out.
 _WHOLE = 0.95
 
+# A task that wakes others so often forgets how often it changed between them.
+_EACH_NS = 1_000_000_000
+_WAKES = frozenset({Kind.POST, Kind.WRITE, Kind.OPEN})
 # A process does so little at most after its exit has woken its parent.
 _EXIT_NS = 100_000
 
@@ -178,6 +181,23 @@ class Recorded:
         """Return the CPU on which its clone begins: that of its first run, or where it is kept."""
         usual = self.cpus.most_common(1)
         return usual[0][0] if kept and usual else next(iter(self.cpus), 0)
+
+
+def residents(tasks: Sequence[Recorded], shell: Recorded, length_ns: int) -> set[int]:
+    """Return the numbers, by id(), of servers: they ran before the program, and wake others.
+
+    Args:
+        tasks: all of a phase.
+        shell: the one that began the phase, and then the program.
+        length_ns: of the phase.
+    """
+    births = {id(task.birth) for task in tasks if task.birth}
+
+    def wakes(task: Recorded) -> int:
+        return sum(one.kind in _WAKES and id(one) not in births for one in task.steps)
+
+    older = [task for task in tasks if task is not shell and not task.parent]
+    return {id(task) for task in older if wakes(task) * _EACH_NS >= length_ns}
 
 
 def _period_ns(timers: Sequence[Timer]) -> int:
