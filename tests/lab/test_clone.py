@@ -13,6 +13,8 @@ from cpuidle_lab.lab import LabRun, run_lab
 from cpuidle_lab.lab.session import OUR_EVENTS, TRACE, Session
 
 ROUNDS, PIECE_NS, SLEEP_NS = 40, 50_000, 1_700_000
+# From the beginning to the timer of the watchdog.
+WATCHDOG_NS = 60_000_000
 # Of the kernel and the player, in a piece of work.
 COST_MOST_NS = 15_000
 # From the governor's first decision to the beginning: two ticks, and a switch on all CPUs.
@@ -31,7 +33,7 @@ def test_the_recording_of_a_clone_has_its_work_posts_and_sleeps(tmp_path: Path) 
         Task("answers", cpu=1, steps=[*(answers * ROUNDS), Step(Kind.EXIT)], process=True),
         Task("child", steps=[run, Step(Kind.EXIT)], process=True),
     ]
-    made = Program("talk", "menu_ng", 150_000_000, 0, tasks)
+    made = Program("talk", "menu_ng", 150_000_000, 0, tasks, watchdog_ns=WATCHDOG_NS)
     plans = [play.plan(made, "clone", "menu_ng", shift_ns=1_000_000)]
     script = Session("skx", plans, (OUR_EVENTS, *events.CLONE_EVENTS)).script()
     files = play.files({"clone": made})
@@ -43,6 +45,8 @@ def test_the_recording_of_a_clone_has_its_work_posts_and_sleeps(tmp_path: Path) 
     assert learned < LEARNED_MOST_NS, "the governor has seen the player start"
     told = [e.ts - phase.start_ns for e in events.read(trace) if "pm_suspend_timer" in e.text]
     assert min(map(abs, told)) < TICK_NS, "the console's timer is none of the beginning"
+    assert phase.watchdog_ns is not None
+    assert abs(phase.watchdog_ns - WATCHDOG_NS) < 2 * TICK_NS
     decided = [one for one in phase.events if one.name == "cil_decision"]
     for cpu in range(2):
         first = next(one for one in decided if one.cpu == cpu)

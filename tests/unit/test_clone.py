@@ -286,6 +286,34 @@ def test_a_task_that_leaves_periods_out_may_meet_them_on_a_quicker_machine() -> 
     assert not any("skip" in line for line in deadlines([*range(1000, 2000, 100), 2100]))
 
 
+def watched(at_us: Iterable[float]) -> Recording:
+    """Return talk() with timers of the watchdog at these times, in their order."""
+    made = talk()
+    for cpu, us in enumerate(at_us):
+        due = _START_NS + _OFFSET_NS + round(1000 * us) + 4 * 10**9
+        told = f"{events.WATCHDOG} now={due - 4 * 10**9}"
+        made.add(us, "<idle>-0", f"hrtimer_expire_entry: hrtimer=0xb {told}", cpu, "d.h1.")
+        told = f"{events.WATCHDOG} expires={due} softexpires={due}"
+        made.add(us, "<idle>-0", f"hrtimer_start: hrtimer=0xb {told} mode=0x0", cpu, "d.h1.")
+    return made
+
+
+@pytest.mark.parametrize(
+    ("at_us", "due_ns"),
+    [
+        ([], None),
+        # A second before the phase; after it; of two CPUs the first one tells.
+        ([-1_000_000], 3_000_000_000),
+        ([5_000_000], 1_000_000_000),
+        ([-250_000, -900_000], 3_750_000_000),
+    ],
+)
+def test_a_clone_tells_when_the_watchdog_was_due(at_us: list[float], due_ns: int | None) -> None:
+    made = watched(at_us).program()
+    assert made.watchdog_ns == due_ns
+    assert program.parse(made.text().splitlines(), PATH).watchdog_ns == due_ns
+
+
 def test_a_program_is_read_as_it_was_written() -> None:
     made = talk().program()
     made.tasks[0].steps += [Step(Kind.UNTIL, 5, skip=True), Step(Kind.WAIT, sync=True)]
@@ -320,6 +348,7 @@ HEAD = [program.HEADER, "name x", "governor menu", "length 5", "start 0", "task 
         ([*HEAD, "task 2 b 120 0"], "line 7: task 2 stands in the place of task 1"),
         ([HEAD[0], "color red"], "line 2: 'color red' is neither"),
         ([*HEAD[:3], "length long", *HEAD[4:], "end"], "'long' is no number"),
+        ([*HEAD[:4], "watchdog -1", *HEAD[4:], "end"], "'-1' is no number"),
     ],
 )
 def test_a_damaged_program_is_refused_in_one_sentence(text: list[str], sentence: str) -> None:

@@ -492,4 +492,4 @@ def build(phase: PhaseEvents, path: Path, *, shared: bool = True, pin: bool = Fa
     start = (phase.start_ns + reading.offset_ns) % TICK_NS
     length = phase.end_ns - phase.start_ns
     return Program(phase.workload, phase.governor, length, start, tasks, left, reading.joints,
-                   reading.rcu_ns)  # fmt: skip
+                   reading.rcu_ns, phase.watchdog_ns)  # fmt: skip

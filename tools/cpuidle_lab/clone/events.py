@@ -42,6 +42,9 @@ CALL_EVENTS = tuple(
 )
 TO_RECORD = "record with 'cpuidle-lab capture --clone', or in the lab with 'lab --causes'"
 
+# The timer of the kernel's watchdog over soft lockups, each 4 s on each CPU.
+WATCHDOG = "function=watchdog_timer_fn"
+
 # Without plugins, whose forms of an event differ; with the context, and times in ns.
 _REPORT = ("report", "-N", "-l", "-t", "-i")
 _LINE = re.compile(
@@ -95,12 +98,15 @@ class PhaseEvents:
         workload: as the marker says.
         events: all of its time, both markers included.
         request_us: latency request that held meanwhile; None: none.
+        watchdog: a time of the watchdog's timer on the first CPU that has one, and its period,
+            ns; None: the recording has none.
     """
 
     governor: str
     workload: str
     events: Sequence[Event]
     request_us: int | None = None
+    watchdog: tuple[int, int] | None = None
 
     @property
     def start_ns(self) -> int:
@@ -111,6 +117,14 @@ class PhaseEvents:
     def end_ns(self) -> int:
         """Time of its end."""
         return self.events[-1].ts
+
+    @property
+    def watchdog_ns(self) -> int | None:
+        """Time from its beginning to the next timer of the watchdog, ns; None: not known."""
+        if self.watchdog is None:
+            return None
+        at, period = self.watchdog
+        return (at - self.start_ns) % period
 
 
 def parsed(lines: Iterable[str], path: Path) -> Iterator[Event]:
@@ -179,6 +193,22 @@ def checked(events: list[Event], path: Path) -> list[Event]:
     return events
 
 
+def _watchdog(events: Iterable[Event]) -> tuple[int, int] | None:
+    """Return PhaseEvents.watchdog: when the timer expired, and how much later it does again."""
+    expired: dict[int, tuple[int, int]] = {}
+    found: dict[int, tuple[int, int]] = {}
+    for event in events:
+        if WATCHDOG not in event.text:
+            continue
+        told = event.fields()
+        if "now" in told:
+            expired[event.cpu] = event.ts, int(told["now"])
+        elif event.cpu in expired:
+            at, now = expired[event.cpu]
+            found[event.cpu] = at, max(1, int(told["expires"]) - now)
+    return found[min(found)] if found else None
+
+
 def phases(events: Sequence[Event], path: Path) -> list[PhaseEvents]:
     """Return the phases of a recording, in their order.
 
@@ -186,6 +216,7 @@ def phases(events: Sequence[Event], path: Path) -> list[PhaseEvents]:
         UserError: there is none.
     """
     found: list[PhaseEvents] = []
+    watchdog = _watchdog(events)
     running: tuple[int, re.Match[str]] | None = None
     for place, event in enumerate(events):
         mark = _MARK.search(event.text) if event.name == "print" else None
@@ -199,6 +230,7 @@ def phases(events: Sequence[Event], path: Path) -> list[PhaseEvents]:
                     begin["workload"],
                     events[start : place + 1],
                     int(begin["request"]) if begin["request"] else None,
+                    watchdog,
                 )
             )
         running = None if mark["end"] else (place, mark)

@@ -147,6 +147,7 @@ class Program:
         left_out: what the recording had and the program has not, a sentence each.
         joints: pipes and connections.
         rcu_ns: work of RCU's softirqs in the recording that it was built from.
+        watchdog_ns: from its beginning to the next timer of the kernel's watchdog; None: any.
     """
 
     name: str
@@ -157,6 +158,7 @@ class Program:
     left_out: list[str] = field(default_factory=list)
     joints: list[Joint] = field(default_factory=list)
     rcu_ns: float = 0
+    watchdog_ns: int | None = None
 
     @property
     def steps(self) -> int:
@@ -172,6 +174,7 @@ class Program:
             f"governor {_word(self.governor)}",
             f"length {self.length_ns}",
             f"start {self.start_ns}",
+            *([] if self.watchdog_ns is None else [f"watchdog {self.watchdog_ns}"]),
             *(joint.line(number) for number, joint in enumerate(self.joints)),
         ]
         for number, task in enumerate(self.tasks):
@@ -232,7 +235,9 @@ def parse(lines: Sequence[str], path: Path) -> Program:
             raise UserError(f"{path}: line {number}: {error}") from error
     try:
         length, start = (_time(head[word]) for word in ("length", "start"))
-        program = Program(head["name"], head["governor"], length, start, tasks, joints=joints)
+        watchdog = _time(head["watchdog"]) if "watchdog" in head else None
+        program = Program(head["name"], head["governor"], length, start, tasks, joints=joints,
+                          watchdog_ns=watchdog)  # fmt: skip
     except KeyError as missing:
         raise UserError(f"{path}: has no line '{missing.args[0]}'") from missing
     except ValueError as error:
@@ -313,7 +318,7 @@ def _words(lines: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
 
 
 def _only(words: Sequence[str]) -> str:
-    if words[0] not in ("name", "governor", "length", "start") or len(words) != 2:
+    if words[0] not in ("name", "governor", "length", "start", "watchdog") or len(words) != 2:
         raise ValueError(f"'{' '.join(words)}' is neither a fact of the program nor a task")
     return words[1]
 

@@ -65,6 +65,7 @@
 /* A phase that takes so many times the recorded one is stuck. */
 #define PATIENCE	4
 #define CONSOLE		"/dev/console"
+#define TIMERS		"/proc/timer_list"
 #define GOVERNOR	"/sys/devices/system/cpu/cpuidle/current_governor"
 /*
  * The tasks get up so long before the beginning, or up to a tick earlier. A grace
@@ -78,6 +79,10 @@
 #define MARK_NS		100000ULL
 /* The console is told so long before it: the line takes less. */
 #define SAY_NS		1000000ULL
+/* The watchdog's period. A switch of governors waits for a grace period of RCU. */
+#define WATCHDOG_NS	(4 * NS_PER_S)
+#define SWITCH_NS	(4 * TICK_NS)
+#define AHEAD_NS	(SWITCH_NS + READY_NS + TICK_NS / 2)
 /* A second and some ticks; and bits of a count of turns. */
 #define HALVED_NS	(NS_PER_S + 5 * TICK_NS)
 #define TURNS_BITS	8
@@ -191,7 +196,7 @@ struct shared {
 static struct shared *shared;
 static struct task *tasks;
 static unsigned long task_count;
-static uint64_t length_ns, start_ns, begin_ns;
+static uint64_t length_ns, start_ns, begin_ns, watchdog_ns = UINT64_MAX;
 static cpu_set_t all_cpus;
 /* Files of the ends: of joint n those of numbers 2 n and 2 n + 1. */
 static int ends[2 * JOINTS_MAX];
@@ -809,6 +814,7 @@ static void load(const char *path)
 		struct task *task = &tasks[task_count];
 
 		if (*line == '#' || sscanf(line, "length %lu", &length_ns) == 1 ||
+		    sscanf(line, "watchdog %lu", &watchdog_ns) == 1 ||
 		    sscanf(line, "start %lu", &start_ns) == 1 ||
 		    (!task_count && add_joint(line)))
 			continue;
@@ -924,6 +930,42 @@ static void say(const char *title)
 	write_to(CONSOLE, line);
 }
 
+/* Returns when the first CPU's timer of the watchdog is due, 0 if there is none. */
+static uint64_t watchdog_due_ns(void)
+{
+	FILE *timers = fopen(TIMERS, "r");
+	bool found = false;
+	uint64_t due_ns = 0;
+	char line[256];
+
+	if (!timers)
+		die("cannot read the kernel's timers");
+	while (!due_ns && fgets(line, sizeof(line), timers)) {
+		if (strstr(line, "watchdog_timer_fn"))
+			found = true;
+		else if (found && sscanf(line, " # expires at %lu", &due_ns) != 1)
+			die("the kernel's timers have another form");
+	}
+	fclose(timers);
+	return due_ns;
+}
+
+/*
+ * Waits until the watchdog's timer is as far away as in the recording. It wakes a
+ * thread on each CPU, and no sleep can be longer than the time until then.
+ */
+static void wait_for_watchdog(void)
+{
+	uint64_t wake_ns = watchdog_due_ns();
+
+	if (!wake_ns)
+		return;
+	wake_ns += 2 * WATCHDOG_NS - watchdog_ns % WATCHDOG_NS - AHEAD_NS;
+	while (wake_ns > now_ns() + WATCHDOG_NS)
+		wake_ns -= WATCHDOG_NS;
+	sleep_ns(TIMER_ABSTIME, wake_ns);
+}
+
 /* Lets the tasks get up for a beginning that lies as recorded after a tick. */
 static void call_tasks(uint64_t shift_ns)
 {
@@ -960,11 +1002,13 @@ int main(int argc, char **argv)
 	if (has_residents())
 		start_residents();
 	sleep_ns(0, START_NS + task_count * FORK_NS);
-	if (argc == 6) {
-		/* The kernel enables a governor at a switch: it has learned nothing then. */
+	/* The kernel enables a governor at a switch: it has learned nothing then. */
+	if (argc == 6)
 		govern(strcmp(argv[4], "ladder") ? "ladder" : "menu");
+	if (watchdog_ns != UINT64_MAX)
+		wait_for_watchdog();
+	if (argc == 6)
 		govern(argv[4]);
-	}
 	call_tasks(strtoull(argv[2], NULL, 10));
 	if (argc == 6)
 		say(argv[5]);
