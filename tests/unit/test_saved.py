@@ -72,7 +72,9 @@ def monitor(folder: Path, script: str) -> Iterator[Monitor]:
 def test_the_monitor_is_asked_until_it_answers(tmp_path: Path) -> None:
     with monitor(tmp_path, MONITOR) as one:
         assert one.wait("status", "ready", 30)
-        assert one.log.read_text().split() == ["later", "later", "ready"]
+        # A shell that is slow has more questions to answer.
+        said = one.log.read_text().split()
+        assert said[:3] == ["later", "later", "ready"] and {*said[3:]} <= {"ready"}
         one.tell("quit")
         assert one.process.wait(30) == 0
         one.tell("status")  # nothing is there to be told
