@@ -416,6 +416,11 @@ def test_the_players_cost_is_taken_out_and_what_is_owed_from_the_next_piece() ->
     assert own.tasks[0].steps[3].value == 7500
 
 
+def _works(*lengths: int) -> list[Step]:
+    """Return the steps of a task that works for these lengths, and sleeps in between."""
+    return [step for length in lengths for step in (Step(Kind.SLEEP, 5), Step(Kind.RUN, length))]
+
+
 def test_a_first_run_corrects_the_cost_of_a_task() -> None:
     def of(name: str, length: int) -> Program:
         steps = [Step(Kind.SLEEP, 5), Step(Kind.RUN, length)] * 30
@@ -436,8 +441,18 @@ def test_a_first_run_corrects_the_cost_of_a_task() -> None:
     )
     both = {(0, "SS"): 400.0, (1, "SS"): 400.0}
     assert calibrate.corrected(made, [again], {}) == both
+    # Few pieces have no usual length, so each is corrected alone, by the median of the plays.
     made.tasks[1].name = "b"
-    assert calibrate.corrected(made, [again], {}) == {}
+    starts = [replace(again, tasks=[Task("c0", steps=_works(5000, *more)), again.tasks[1]])
+              for more in ((9000,), (9300,), (9900,))]  # fmt: skip
+    made.tasks[0].steps = _works(5100, 9100)
+    found = calibrate.corrected(made, starts, {"SS": 1000.0})
+    assert found[0, "SS"] == [900.0, 1200.0]
+    left = calibrate.without(made, {"SS": 1000.0}, found)
+    assert calibrate.pieces(left.tasks[0]) == {"SS": [4200, 7900]}
+    # A play with another course tells nothing of the pieces.
+    starts[0].tasks[0].steps = _works(5000)
+    assert (0, "SS") not in calibrate.corrected(made, starts, {})
 
 
 def test_the_calibrating_program_has_all_pairs_of_events() -> None:

@@ -7,7 +7,7 @@ pair of them: a program with pieces of known length is played and rebuilt from i
 """
 
 import statistics
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -34,11 +34,11 @@ _LETTERS = {
 _FORK, _EXIT, _BIRTH = "SF", "SX", "BS"
 PAIRS = (*(a + b for a in "SPW" for b in "SPW"), _FORK, _EXIT, _BIRTH)
 
-# By pair of events; by number of a task and pair. Both ns.
+# By pair of events; by number of a task and pair, of all such pieces or of each one. All ns.
 Costs = Mapping[str, float]
 # Recorded lengths of pieces, and those of the clone, ns.
 _Lengths = tuple[list[int], list[int]]
-OwnCosts = Mapping[tuple[int, str], float]
+OwnCosts = Mapping[tuple[int, str], float | Sequence[float]]
 
 # Kinds that end no piece.
 _WITHIN = frozenset({Kind.RUN, Kind.SLACK, Kind.RCU})
@@ -50,7 +50,7 @@ _ONE_PIECE = 1.5
 
 # So much work too little is taken from the pieces that follow.
 _OWED_MOST_NS = 3_000
-# Fewer pieces of a pair do not correct a task.
+# Fewer pieces of a pair have no usual length, so each is corrected alone.
 _ENOUGH = 20
 # The player's time to queue work of RCU once: of 20 and 100 in a row, on 6.12. A first run whose
 # softirqs come late shows none of that work, so it doubles that at most.
@@ -153,9 +153,11 @@ def without(program: Program, costs: Costs, own: OwnCosts | None = None) -> Prog
     """
     tasks = []
     for number, task in enumerate(program.tasks):
-        steps, owed, done = list(task.steps), 0.0, 0
+        steps, owed, done, seen = list(task.steps), 0.0, 0, Counter[str]()
         for parts, pair in _pairs(task):
-            owed -= (own or {}).get((number, pair), _cost(costs, pair))
+            cost = (own or {}).get((number, pair), _cost(costs, pair))
+            owed -= cost[seen[pair]] if isinstance(cost, Sequence) else cost
+            seen[pair] += 1
             for place in parts:
                 queued = sum(one.value for one in steps[done:place] if one.kind is Kind.RCU)
                 left, done = steps[place].value - _QUEUE_NS * queued + owed, place
@@ -167,10 +169,11 @@ def without(program: Program, costs: Costs, own: OwnCosts | None = None) -> Prog
 
 def corrected(
     recorded: Program, played: Sequence[Program], costs: Costs
-) -> dict[tuple[int, str], float]:
+) -> dict[tuple[int, str], float | Sequence[float]]:
     """Return costs by which the usual pieces of each task get their recorded lengths.
 
-    Tasks of one name make up for few pieces of each.
+    Tasks of one name make up for few pieces of each. If there are few all the same, as at a start,
+    each piece is corrected alone where the plays together have as many of each.
 
     Args:
         recorded: rebuilt from the recording, with nothing taken out.
@@ -188,7 +191,7 @@ def corrected(
             alone[number, pair] = mine, theirs[f"c{number}", pair]
             for every, more in zip(named[task.name, pair], alone[number, pair], strict=True):
                 every += more
-    found: dict[tuple[int, str], float] = {}
+    found: dict[tuple[int, str], float | Sequence[float]] = {}
     for (number, pair), own in alone.items():
         for mine, again in (own, named[recorded.tasks[number].name, pair]):
             if min(len(mine), len(again)) >= _ENOUGH:
@@ -196,6 +199,13 @@ def corrected(
                 usual = statistics.fmean if pair[1] == _EXIT[1] else statistics.median
                 found[number, pair] = _cost(costs, pair) + usual(again) - usual(mine)
                 break
+        else:
+            mine, again = own
+            if len(again) == len(played) * len(mine):
+                # The pieces of one play come after those of another.
+                each = (again[place :: len(mine)] for place in range(len(mine)))
+                found[number, pair] = [_cost(costs, pair) + statistics.median(plays) - one
+                                       for one, plays in zip(mine, each, strict=True)]  # fmt: skip
     return found
 
 

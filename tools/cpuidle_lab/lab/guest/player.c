@@ -865,7 +865,7 @@ static bool has_residents(void)
 
 /*
  * A task that wakes others by turns has a count of that, which its children inherit.
- * Tasks with high counts are kept apart. The lab's shell has a count of 70, but a
+ * Tasks with high counts are kept apart. The lab's shell has one of 70 to 81, but a
  * server that has run for long has none. The kernel halves it at the first wake-up
  * of a second.
  */
