@@ -128,23 +128,31 @@ def test_a_first_run_corrects_the_work_of_rcu() -> None:
         tasks = [Task("a", steps=[*steps, Step(Kind.EXIT)])]
         return Program("x", "menu", 1, 0, tasks, rcu_ns=600 * (sum(counts) + lost))
 
-    def queued(made: Program) -> list[int]:
+    def queued(mine: Program, most: list[Program], least: list[Program]) -> list[int]:
+        made = calibrate.freeing(mine, calibrate.share_of(mine, most, least))
         return [step.value for step in made.tasks[0].steps if step.kind is Kind.RCU]
 
     none = [of()]
-    assert queued(calibrate.freeing(of(80, 20, 1), [of(101)], none)) == [80, 20, 1]
+    assert queued(of(80, 20, 1), [of(101)], none) == [80, 20, 1]
     # The clone had half as much more, on the mean; then as much less.
-    assert queued(calibrate.freeing(of(80, 20), [of(160), of(140)], none)) == [53, 13]
-    assert queued(calibrate.freeing(of(80, 20), [of(50), of(50)], none)) == [160, 40]
-    assert queued(calibrate.freeing(of(80, 20, 1), [of(300)], none)) == [27, 7]
-    assert queued(calibrate.freeing(of(80, 20), [of(1)], none)) == [160, 40]
+    assert queued(of(80, 20), [of(160), of(140)], none) == [53, 13]
+    assert queued(of(80, 20), [of(50), of(50)], none) == [160, 40]
+    assert queued(of(80, 20, 1), [of(300)], none) == [27, 7]
+    assert queued(of(80, 20), [of(1)], none) == [160, 40]
     # Softirqs count whose task is not known.
-    assert queued(calibrate.freeing(of(80, 20), [of(20, lost=180)], none)) == [40, 10]
+    assert queued(of(80, 20), [of(20, lost=180)], none) == [40, 10]
     # The calls of the clone queue half of it, or more than all.
-    assert queued(calibrate.freeing(of(80, 20), [of(150)], [of(50)])) == [40, 10]
-    assert queued(calibrate.freeing(of(80, 20), [of(220)], [of(120)])) == []
-    assert queued(calibrate.freeing(of(), [of(300)], [of(300)])) == []
-    assert queued(calibrate.freeing(of(), none, none)) == []
+    assert queued(of(80, 20), [of(150)], [of(50)]) == [40, 10]
+    assert queued(of(80, 20), [of(220)], [of(120)]) == []
+    assert queued(of(), [of(300)], [of(300)]) == []
+    assert queued(of(), none, none) == []
+
+
+def test_costs_lie_between_those_with_and_without_the_work_of_rcu() -> None:
+    most: calibrate.OwnCosts = {(0, "SS"): 500.0, (0, "BF"): [300.0, 900.0], (1, "SS"): 7.0}
+    least: calibrate.OwnCosts = {(0, "SS"): 100.0, (0, "BF"): [100.0, 100.0], (2, "SS"): 8.0}
+    found = {(0, "SS"): 200.0, (0, "BF"): [150.0, 300.0], (1, "SS"): 7.0, (2, "SS"): 8.0}
+    assert calibrate.between(most, least, 0.25) == found
 
 
 def test_the_time_to_queue_work_of_rcu_is_taken_out_of_the_work_behind_it() -> None:

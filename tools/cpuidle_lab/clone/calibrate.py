@@ -218,8 +218,8 @@ def bare(program: Program) -> Program:
     return replace(program, tasks=tasks)
 
 
-def freeing(recorded: Program, played: Sequence[Program], bared: Sequence[Program]) -> Program:
-    """Return a program whose softirqs of RCU work as long as recorded.
+def share_of(recorded: Program, played: Sequence[Program], bared: Sequence[Program]) -> float:
+    """Return the share of the work of RCU by which its softirqs work as long as recorded.
 
     The calls of a clone queue some of that work themselves, so it is not in proportion.
 
@@ -230,7 +230,31 @@ def freeing(recorded: Program, played: Sequence[Program], bared: Sequence[Progra
     """
     least, most = (statistics.fmean(one.rcu_ns for one in each) for each in (bared, played))
     share = (recorded.rcu_ns - least) / max(1.0, most - least)
-    share = min(_MORE_MOST, max(0.0, share))
+    return min(_MORE_MOST, max(0.0, share))
+
+
+def between(played: OwnCosts, bared: OwnCosts, share: float) -> OwnCosts:
+    """Return the costs of a clone with that share of the work of RCU.
+
+    To queue it takes another time at the birth of a process than elsewhere.
+
+    Args:
+        played: costs with all of it.
+        bared: costs without it.
+        share: as of share_of().
+    """
+    found = {**bared, **played}
+    for key in played.keys() & bared.keys():
+        most, least = played[key], bared[key]
+        if isinstance(most, Sequence) and isinstance(least, Sequence):
+            found[key] = [a + share * (b - a) for a, b in zip(least, most, strict=True)]
+        elif not isinstance(most, Sequence) and not isinstance(least, Sequence):
+            found[key] = least + share * (most - least)
+    return found
+
+
+def freeing(recorded: Program, share: float) -> Program:
+    """Return a program with that share of the work of RCU, as of share_of()."""
     tasks = []
     for task in recorded.tasks:
         steps = [replace(step, value=round(share * step.value)) if step.kind is Kind.RCU else step

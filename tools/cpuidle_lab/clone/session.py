@@ -174,13 +174,13 @@ def corrected(programs: Mapping[Regime, Program], place: Place) -> dict[Regime, 
     turns = len(SHIFTS_NS)
     again = [rebuilt[n : n + turns] for n in range(0, len(rebuilt), turns)]
     played, bared = again[: len(recorded)], again[len(recorded) :]
-    pairs = [*zip(recorded, played, strict=True)]
-    own = [calibrate.corrected(one, clones_of_it, costs) for one, clones_of_it in pairs]
-    recorded = [calibrate.freeing(*pair, bare) for pair, bare in zip(pairs, bared, strict=True)]
-    return {
-        regime: calibrate.without(one, costs, costs_of_it)
-        for regime, one, costs_of_it in zip(programs, recorded, own, strict=True)
-    }
+    found = {}
+    for regime, one, with_rcu, without_rcu in zip(programs, recorded, played, bared, strict=True):
+        share = calibrate.share_of(one, with_rcu, without_rcu)
+        most, least = (calibrate.corrected(one, each, costs) for each in (with_rcu, without_rcu))
+        own = calibrate.between(most, least, share)
+        found[regime] = calibrate.without(calibrate.freeing(one, share), costs, own)
+    return found
 
 
 def played(
