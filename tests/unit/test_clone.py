@@ -314,6 +314,15 @@ def test_a_clone_tells_when_the_watchdog_was_due(at_us: list[float], due_ns: int
     assert program.parse(made.text().splitlines(), PATH).watchdog_ns == due_ns
 
 
+def test_markers_and_other_starts_of_the_watchdog_tell_nothing() -> None:
+    made = watched([-1_000_000])
+    due = _START_NS + _OFFSET_NS + 7 * 10**9
+    text = f"hrtimer=0xb {events.WATCHDOG} expires={due} softexpires={due} mode=0x0"
+    made.add(1500, "sh-9", f"hrtimer_start: {text}")
+    made.mark(1600, events.WATCHDOG)
+    assert made.program().watchdog_ns == 3_000_000_000
+
+
 def test_a_program_is_read_as_it_was_written() -> None:
     made = talk().program()
     made.tasks[0].steps += [Step(Kind.UNTIL, 5, skip=True), Step(Kind.WAIT, sync=True)]

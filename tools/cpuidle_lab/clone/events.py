@@ -200,12 +200,12 @@ def _watchdog(events: Iterable[Event]) -> tuple[int, int] | None:
     for event in events:
         if WATCHDOG not in event.text:
             continue
-        told = event.fields()
-        if "now" in told:
-            expired[event.cpu] = event.ts, int(told["now"])
-        elif event.cpu in expired:
-            at, now = expired[event.cpu]
-            found[event.cpu] = at, max(1, int(told["expires"]) - now)
+        if event.name == "hrtimer_expire_entry":
+            expired[event.cpu] = event.ts, int(event.fields()["now"])
+        elif event.name == "hrtimer_start" and event.cpu in expired:
+            # A start without an expiry is that of another threshold.
+            at, now = expired.pop(event.cpu)
+            found[event.cpu] = at, max(1, int(event.fields()["expires"]) - now)
     return found[min(found)] if found else None
 
 
