@@ -8,13 +8,13 @@ whether the tick may be stopped, and whether the sleep length was asked for.
 
 import argparse
 import json
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 from cpuidle_lab.base.errors import USAGE, UserError
+from cpuidle_lab.base.files import scratch
 from cpuidle_lab.states.linux_source import NEWEST, fetch
 from experiments import proofs
 from tests.gcov import read
@@ -101,8 +101,8 @@ def prepared(kind: Kind, chosen: dict[str, list[str]]) -> Iterator[Build]:
     """Build everything but the kernel's governors, in a folder that vanishes at the end."""
     names = list(dict.fromkeys(c.split(":")[0] for claims in chosen.values() for c in claims))
     BUILD.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=BUILD) as folder:
-        build = Build(kind, names, Path(folder))
+    with scratch(BUILD) as folder:
+        build = Build(kind, names, folder)
         build.ours()
         yield build
 
