@@ -140,13 +140,20 @@ def test_a_task_becomes_its_work_its_posts_and_the_causes_that_end_its_sleeps() 
     assert made.governor == "teo_ng"
 
 
-def test_in_virtual_time_two_busy_cpus_do_half_the_work_each() -> None:
+def test_in_virtual_time_the_first_of_two_busy_cpus_does_more_of_the_work() -> None:
     made = talk().program()
     a = next(task for task in made.tasks if task.name == "a")
-    # sh runs on the other CPU in its first 10 us, and in the last 5 us of a. In between that CPU
-    # works for 1.25 us until it halts, and again once it wakes.
-    assert lines(a)[1] == "run 13750"
-    assert lines(a)[-2:] == ["run 6250", "exit"]
+    # sh runs on the other CPU in its first 10 us, and in the last 5 us of a, which has 5/8 of them.
+    # In between that CPU works for 1.25 us until it halts, and again once it wakes.
+    assert lines(a)[1] == "run 15000"
+    assert lines(a)[-2:] == ["run 6875", "exit"]
+
+
+def test_turns_of_busy_cpus() -> None:
+    assert progress.turns(2, frozenset({0, 1})) == {0: 0.625, 1: 0.375}
+    assert progress.turns(2, frozenset({1})) == {1: 1}
+    shares = progress.turns(4, frozenset({1, 3}))
+    assert shares == {1: 0.25 + 0.28125, 3: 0.1875 + 0.28125}
 
 
 def test_a_task_that_never_leaves_its_cpu_runs_there() -> None:
@@ -171,7 +178,7 @@ def test_in_virtual_time_an_idle_cpu_works_about_its_events() -> None:
     served.add(124, "<idle>-0", "softirq_exit: vec=7 [action=SCHED]", cpu=1)
     made.lines[at : at + 1] = served.lines[1:]
     steps = lines(next(task for task in made.program().tasks if task.name == "a"))
-    assert "run 22500" in steps
+    assert "run 23750" in steps
 
 
 def test_a_task_that_a_post_meets_on_its_way_to_sleep_does_not_wait_twice() -> None:

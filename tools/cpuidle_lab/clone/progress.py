@@ -2,6 +2,7 @@
 """Work that CPUs get done in a recording."""
 
 import bisect
+import functools
 from array import array
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
@@ -19,7 +20,7 @@ class Progress:
     """Work that a CPU gets done until a time.
 
     In virtual time the CPUs share one stream of instructions: between two events each busy one gets
-    an equal part. An idle one works, too, about its own events.
+    the part of its turns. An idle one works, too, about its own events.
 
     Args:
         events: of a phase.
@@ -32,10 +33,11 @@ class Progress:
         self._done = {event.cpu: array("d", [0.0]) for event in events}
         if not shared:
             return
+        cpus = max(self._done) + 1
         runs, serves = set(running_at_first(events)), set[int]()
         busy: Set[int] = runs
         for before, event in pairwise(events):
-            parts = _parts(event.ts - before.ts, (before.cpu, event.cpu), busy)
+            parts = _parts(event.ts - before.ts, (before.cpu, event.cpu), busy, cpus)
             for cpu, done in self._done.items():
                 done.append(done[-1] + parts.get(cpu, 0.0))
             if event.name == "sched_switch":
@@ -62,13 +64,31 @@ class Progress:
         return x + (y - x) * (ts - a) / (b - a)
 
 
-def _parts(gap_ns: int, ends: tuple[int, int], busy: Set[int]) -> Mapping[int, float]:
+def _parts(gap_ns: int, ends: tuple[int, int], busy: Set[int], cpus: int) -> Mapping[int, float]:
     """Return the work of CPUs between two events, of which `ends` are the CPUs, ns."""
     idle = Counter(cpu for cpu in ends if cpu not in busy)
-    equal = gap_ns / max(1, len(busy) + len(idle))
-    parts = {cpu: min(equal, AWAKE_NS * times) for cpu, times in idle.items()}
-    rest = gap_ns - sum(parts.values())
-    return parts | {cpu: rest / len(busy) for cpu in busy}
+    share = turns(cpus, frozenset(busy | idle.keys()))
+    parts = {cpu: min(gap_ns * share[cpu], AWAKE_NS * times) for cpu, times in idle.items()}
+    rest, whole = gap_ns - sum(parts.values()), sum(share[cpu] for cpu in busy)
+    return parts | {cpu: rest * share[cpu] / whole for cpu in busy}
+
+
+@functools.cache
+def turns(cpus: int, busy: frozenset[int]) -> Mapping[int, float]:
+    """Return the share of each busy CPU in virtual time, 0 to 1.
+
+    QEMU gives each CPU an equal part of the time until the next timer. The timer makes each CPU in
+    turn begin anew with what is left; further turns are equal (rr_cpu_thread_fn() of QEMU 10).
+
+    Args:
+        cpus: of the machine.
+        busy: those of them that work.
+    """
+    left, first = 1.0, {}
+    for cpu in sorted(busy):
+        first[cpu] = left / cpus
+        left -= first[cpu]
+    return {cpu: part + left / len(busy) for cpu, part in first.items()}
 
 
 def running_at_first(events: Sequence[Event]) -> dict[int, int]:
