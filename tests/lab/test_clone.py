@@ -11,12 +11,15 @@ from cpuidle_lab.clone.program import TICK_NS, Joint, Kind, Program, Step, Task
 from cpuidle_lab.clone.session import Place, Regime
 from cpuidle_lab.lab import LabRun, run_lab
 from cpuidle_lab.lab.session import OUR_EVENTS, TRACE, Session
+from tests.proofs.clone import constants
 
 ROUNDS, PIECE_NS, SLEEP_NS = 40, 50_000, 1_700_000
 # From the beginning to the timer of the watchdog.
 WATCHDOG_NS = 60_000_000
 # Of the kernel and the player, in a piece of work.
 COST_MOST_NS = 15_000
+# Of work, by each wake-up of the other CPU.
+WORK_ERROR_MOST_NS = 200
 # From the governor's first decision to the beginning: two ticks, and a switch on all CPUs.
 LEARNED_MOST_NS = 4 * TICK_NS
 
@@ -165,3 +168,14 @@ def test_a_phase_under_a_governor_that_the_kernel_does_not_take_is_refused(tmp_p
     boot = LabRun(script, files=play.files({"clone": made}), real_time=False)
     with pytest.raises(UserError, match="the kernel refuses the governor 'best'"):
         run_lab(boot, tmp_path / "out").check()
+
+
+@pytest.mark.lab
+@pytest.mark.full
+def test_the_rules_count_the_work_that_a_program_has() -> None:
+    (_, used, measured), (_, _, error_ns), *callbacks = constants.table(LabRun.kernel, 1).rows
+    assert measured == pytest.approx(used, abs=0.5)
+    assert isinstance(error_ns, float)
+    assert abs(error_ns) < WORK_ERROR_MOST_NS
+    for name, given, found in callbacks:
+        assert found == pytest.approx(given, rel=0.15), name

@@ -28,7 +28,7 @@ from cpuidle_lab.lab.session import OUR_EVENTS, TRACE, Session
 from cpuidle_lab.recording.columns import opened
 from cpuidle_lab.view.terminal import console, meter
 from experiments import proofs
-from tests.proofs.clone import cost, pieces
+from tests.proofs.clone import constants, cost, pieces
 from tests.proofs.clone.lines import NEAR_POINTS, Line, by_workload, passes, plot, uncertain, whole
 
 EXAMPLES = {
@@ -42,7 +42,7 @@ EXAMPLES = {
     "--judge kept --pieces": "the work of those clones beside the recorded one",
     "--all --only redis --kept kept": "clone the same recordings by other rules",
     "--only redis -o kept": "keep recording, clones and a picture",
-    "--costs": "instructions and bytes of the events of calls",
+    "--costs": "of the events of calls; constants of the rules beside measured ones",
 }
 
 # Machine and seconds by workload, as crossval has them.
@@ -354,7 +354,8 @@ def _pieces(args: argparse.Namespace) -> int:
 def run(args: argparse.Namespace) -> int:
     """Judge each case; return the exit code."""
     if args.costs:
-        cost.table(args.kernel, args.seed).print(console())
+        for each in (cost, constants):
+            each.table(args.kernel, args.seed).print(console())
         return 0
     if args.pieces:
         return _pieces(args)
@@ -387,4 +388,4 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-calls", action="store_false", dest="calls",
                         help="record no calls: clones have no pipes and sockets")  # fmt: skip
     parser.add_argument("--costs", action="store_true",
-                        help="measure what the events of calls cost instead")  # fmt: skip
+                        help="measure events of calls, and the rules' figures instead")  # fmt: skip
