@@ -44,6 +44,29 @@ def _tick(made: Recording, us: float, who: str = "<idle>-0") -> None:
     made.expired(us + 1, "0xb")
 
 
+def test_interrupts_are_no_work_of_the_task_that_they_interrupt() -> None:
+    made = Recording()
+    made.mark(0, BEGIN)
+    made.switch(10, "swapper/0-0", "a-1", "R")
+    made.expire(50, who="a-1")
+    made.expired(53)
+    # A second timer of one interrupt: the time between them is the interrupt's.
+    made.expire(50, "0xc", who="a-1")
+    made.lines[-1] = made.lines[-1].replace("1.000050000", "1.000054000")
+    made.expired(60, "0xc")
+    made.expire(61)
+    made.expired(62)
+    _softirq(made, 63, 7, "a-1")
+    made.add(80, "a-1", "softirq_entry: vec=3 [action=NET_RX]", flags="..s1.")
+    made.add(85, "a-1", "softirq_exit: vec=3 [action=NET_RX]", flags="..s1.")
+    made.switch(100, "a-1", "swapper/0-0")
+    made.expire(110)
+    made.wake(111, "<idle>-0", "c-3", "d.h3.")
+    made.mark(120, END)
+    # Of 90 us two interrupts take 10 and 1, RCU 7. The packets are the task's.
+    assert lines(task_of(made.program(shared=False), "a"))[1] == "run 72000"
+
+
 def _freed(ticks: list[int], served: int, length_us: float, *, state: str = "S") -> list[str]:
     """Return the steps of a task that runs once after a tick; RCU works after one of the next.
 
@@ -95,15 +118,16 @@ def test_a_task_that_ends_queues_its_work_before() -> None:
 @pytest.mark.parametrize(
     ("served", "steps"),
     [
-        (4500, ["run 15600000"]),
-        (8500, ["run 1750000", "rcu 50", "run 1750000", "run 12100000"]),
-        (12_500, ["run 3500000", "run 2000000", "rcu 50", "run 2000000", "run 8100000"]),
-        (16_500, ["run 7500000", "run 2000000", "rcu 50", "run 2000000", "run 4100000"]),
+        (4500, ["run 15565000"]),
+        (8500, ["run 1750000", "rcu 50", "run 1750000", "run 12065000"]),
+        (12_500, ["run 3500000", "run 1999500", "rcu 50", "run 1999500", "run 8066000"]),
+        (16_500, ["run 7499000", "run 1999500", "rcu 50", "run 1999500", "run 4067000"]),
     ],
 )
 def test_a_task_that_runs_through_ticks_queues_its_work_at_one(
     served: int, steps: list[str]
 ) -> None:
+    """A tick takes 1 us, and the softirq 31 us; both are no work of the task."""
     made = Recording()
     made.mark(0, BEGIN)
     _tick(made, 500)

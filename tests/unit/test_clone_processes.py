@@ -85,7 +85,7 @@ def test_a_task_of_before_the_program_that_wakes_others_is_resident(wakes: bool)
 
 def test_a_post_long_before_the_exit_is_no_notice_of_it() -> None:
     made = family("Z", more_us=200)
-    assert lines(made.tasks[0]) == ["run 35000", "post 1", "run 205000", "exit"]
+    assert lines(made.tasks[0]) == ["run 35000", "post 1", "run 203000", "exit"]
     assert lines(made.tasks[1])[2:5] == ["fork 0", "run 10000", "wait"]
 
 
@@ -105,7 +105,7 @@ def test_a_task_of_before_the_phase_is_there_at_its_beginning(state: str) -> Non
     made.switch(20, "a-1", "swapper/0-0", state)
     made.mark(30, END)
     a = next(task for task in made.program(shared=False).tasks if task.name == "a")
-    assert lines(a) == ["until 0", "run 20000", "exit"]
+    assert lines(a) == ["until 0", "run 18000", "exit"]
     assert a.process == (state == "Z")
 
 

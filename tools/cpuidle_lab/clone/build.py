@@ -124,7 +124,8 @@ class _Reading:
         if task.state is State.UNKNOWN:
             self._began(task, State.RUNNING)
         if task.state is State.RUNNING:
-            task.work += self._done(task.runs_on, task.since, ts)
+            of_tasks, cpu = self._progress.of_tasks, task.runs_on
+            task.work += of_tasks(cpu, ts) - of_tasks(cpu, task.since)
             task.since = ts
 
     def _began(self, task: Recorded, state: State) -> None:
