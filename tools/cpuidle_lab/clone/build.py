@@ -328,7 +328,7 @@ class _Reading:
         poster = self._poster(event, pid)
         if poster:
             self._ends_piece(poster, event.ts)
-            post = Draft(Kind.POST, id(task))
+            post = Draft(Kind.POST, id(task), at=event.ts - self._phase.start_ns)
             poster.steps.append(post)
             self._targets[id(task)] = task
             if not asleep:

@@ -3,10 +3,11 @@
 
 import bisect
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from itertools import pairwise, takewhile
+from typing import cast
 
 from cpuidle_lab.base.kernel_threads import KERNEL_THREAD
 from cpuidle_lab.clone.calls import Call
@@ -25,8 +26,11 @@ _GRID = 0.5
 # A task has so many deadlines at most for each that it meets: all become steps, and two deadlines
 # that are apart by some ns are no period. cyclictest-10us meets one of three.
 _SPARSE_MOST = 10
-# Share of distances between deadlines that are multiples of a period which a task leaves out.
+# Share of distances between deadlines that are multiples of a period which a task leaves out. Of
+# a task without a period, share of rounds that are multiples of the usual one.
 _WHOLE = 0.95
+# In a usual round a task wakes others so often at least: all counts are multiples of 1.
+_ROUND = 2
 
 # A task that wakes others so often forgets how often it changed between them.
 _EACH_NS = 1_000_000_000
@@ -79,7 +83,8 @@ class Draft:
     Attributes:
         kind, value, end: as of a step.
         timer: of a sleep.
-        at: when a call ended.
+        at: when a call ended, or when a post came.
+        late: of `until`, as of a step.
         wait: of a post, the wait that it ends.
         sync: of a wait: a write ends it.
         rcu_ns: of a piece: work of RCU that its task queued in it, by the time of RCU's softirqs.
@@ -93,6 +98,7 @@ class Draft:
     wait: "Draft | None" = None
     sync: bool = False
     rcu_ns: float = 0
+    late: bool = False
 
     @property
     def callbacks(self) -> int:
@@ -248,6 +254,51 @@ def _left_out(found: Sequence[Step], before_ns: int, period_ns: int, due_ns: int
     ]
 
 
+def _rounds(drafts: Sequence[Draft], absolute: Sequence[bool]) -> Iterator[Sequence[int]]:
+    """Yield the places of a task's deadlines, each with the wake-ups in which usual rounds begin.
+
+    A task that counts to deadlines does the same in each round, here by its count of wake-ups. It
+    does not sleep for a deadline that has passed. So it has done a multiple of that by the next.
+    """
+    if not absolute or not all(absolute):
+        return
+    timers = [place for place, step in enumerate(drafts) if step.timer]
+    wakes = [[place for place in range(a, b) if drafts[place].kind in _WAKES and drafts[place].at]
+             for a, b in pairwise(timers)]  # fmt: skip
+    if len(wakes) < _FEW:
+        return
+    usual = Counter(map(len, wakes)).most_common(1)[0][0]
+    whole = sum(len(each) % max(1, usual) == 0 for each in wakes)
+    if usual >= _ROUND and whole >= _WHOLE * len(wakes):
+        yield from ((timer, *each[usual::usual])
+                    for timer, each in zip(timers, wakes, strict=False))  # fmt: skip
+
+
+def _met(drafts: Sequence[Draft], absolute: Sequence[bool]) -> Sequence[Draft]:
+    """Return steps with the deadlines that the task missed; none is slept for if it is late.
+
+    No event tells when a missed one was due: after the one before, and before the wake-up that
+    follows. So the middle stands for it.
+    """
+    rounds, found = [*_rounds(drafts, absolute)], [*drafts]
+    if not any(starts for _, *starts in rounds):
+        return drafts
+    for step in found:
+        if step.timer:
+            step.late = True
+    for timer, *starts in reversed(rounds):
+        due, missed = float(cast(Timer, drafts[timer].timer).due_ns), []
+        for start in starts:
+            due = (due + drafts[start].at) / 2
+            place = start
+            while drafts[place - 1].kind is Kind.RUN:
+                place -= 1
+            missed.append((place, Draft(Kind.UNTIL, due, late=True)))
+        for place, step in reversed(missed):
+            found.insert(place, step)
+    return found
+
+
 def _whole(drafts: Iterable[Draft]) -> list[Draft]:
     """Return steps in which no piece of work has parts, but for those with work of RCU."""
     found: list[Draft] = []
@@ -271,8 +322,10 @@ def steps_of(task: Recorded, drafts: Sequence[Draft], place: Mapping[int, int]) 
         place: numbers of tasks in the program.
     """
     timers = [step.timer for step in drafts if step.timer]
-    absolute = iter(_absolute(timers))
-    period, due_ns = _period_ns(timers), 0
+    counts = _absolute(timers)
+    absolute, period, due_ns = iter(counts), _period_ns(timers), 0
+    if not period:
+        drafts = _met(drafts, counts)
     polls = sum(step.kind is Kind.WAIT for step in drafts) > 2
     found: list[Step] = []
     slack = DEFAULT_SLACK_NS
@@ -288,16 +341,18 @@ def steps_of(task: Recorded, drafts: Sequence[Draft], place: Mapping[int, int]) 
             step = replace(step, value=step.value / 2)
         made = Step(step.kind, max(0, round(step.value)), end=step.end)
         made.sync = step.sync and step.kind is Kind.WAIT and not made.value
+        made.late = step.late
         if step.timer:
             if next(absolute):
-                made = Step(Kind.UNTIL, max(0, step.timer.due_ns))
+                made = Step(Kind.UNTIL, max(0, step.timer.due_ns), late=step.late)
             made.early = polls and not step.timer.relative
+            made.late &= not made.early
             if period and not made.early:
                 made = Step(Kind.UNTIL, max(0, step.timer.due_ns), skip=True)
                 found += _left_out(found, due_ns, period, made.value)
                 due_ns = made.value
             wanted = max(LEAST_SLACK_NS, step.timer.slack_ns)
-        elif step.kind is Kind.UNTIL and step.value:
+        elif step.kind is Kind.UNTIL and step.value and not step.late:
             wanted = LEAST_SLACK_NS
         if wanted != slack and task.priority >= REALTIME_BELOW:
             found.append(Step(Kind.SLACK, wanted))

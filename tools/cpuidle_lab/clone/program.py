@@ -57,7 +57,7 @@ _OF_PROCESSES = frozenset({Kind.FORK, Kind.REAP})
 _OF_TASKS = _OF_PROCESSES | {Kind.POST}
 _OF_GATES = frozenset({Kind.OPEN, Kind.PASS})
 _SLEEPS = frozenset({Kind.SLEEP, Kind.UNTIL})
-EARLY, SKIP, SYNC = "early", "skip", "sync"
+EARLY, LATE, SKIP, SYNC = "early", "late", "skip", "sync"
 PINNED, PROCESS, RESIDENT = _KINDS = "pinned", "process", "resident"
 PIPE, TCP = "pipe", "tcp"
 
@@ -73,6 +73,7 @@ class Step:
             an end; of `after` ms; of `open` and `pass` the number of a gate.
         early: of a sleep: a post ends it, and stays.
         end: of a read or a write: the number of the end.
+        late: of `until`: the task does not sleep if its time has passed.
         skip: of `until`: it is left out, with the work behind it, if its time had passed when the
             task last got up.
         sync: of a wait without a timer: the post that ends it wakes as a write does, so the
@@ -85,13 +86,15 @@ class Step:
     end: int = 0
     skip: bool = False
     sync: bool = False
+    late: bool = False
 
     def line(self) -> str:
         """Return it as text."""
         bare = self.kind in _BARE or (self.kind in _MAYBE and not self.value)
         words = [self.kind, *([str(self.end)] if self.kind in _ON_ENDS else [])]
         words += [*([] if bare else [str(self.value)]), *([EARLY] if self.early else [])]
-        words += [*([SKIP] if self.skip else []), *([SYNC] if self.sync else [])]
+        words += [*([SKIP] if self.skip else []), *([LATE] if self.late else [])]
+        words += [SYNC] if self.sync else []
         return " ".join(words)
 
 
@@ -356,10 +359,11 @@ def _step(words: Sequence[str]) -> Step:
     rest = list(words[1:])
     early = kind in _SLEEPS and rest[1:] == [EARLY]
     skip = kind is Kind.UNTIL and rest[1:] == [SKIP]
+    late = kind is Kind.UNTIL and rest[1:] == [LATE]
     sync = kind is Kind.WAIT and rest == [SYNC]
-    if early or skip or sync:
+    if early or skip or late or sync:
         rest.pop()
     end = _time(rest.pop(0)) if kind in _ON_ENDS and rest else 0
     if len(rest) > 1 or (not rest and kind not in _BARE | _MAYBE) or (rest and kind in _BARE):
         raise ValueError(f"'{' '.join(words)}' has too many words, or too few")
-    return Step(kind, _time(rest[0]) if rest else 0, early, end, skip, sync)
+    return Step(kind, _time(rest[0]) if rest else 0, early, end, skip, sync, late)

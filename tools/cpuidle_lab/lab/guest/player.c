@@ -56,6 +56,7 @@
 #define REALTIME_BELOW	100
 #define BLANKS		"\n "
 #define EARLY		"early"
+#define LATE		"late"
 #define SKIP		"skip"
 #define SYNC		"sync"
 #define PINNED		"pinned"
@@ -105,6 +106,7 @@ static const char *const words[KINDS] = {
  * struct step - one step of a task
  * @kind: one of words[]
  * @early: a post ends the sleep, and stays
+ * @late: the task does not sleep if its time has passed
  * @skip: it is left out, with the work behind it, if its time had passed when
  *	the task last got up from such a sleep
  * @sync: the post that ends the wait is a write to the task's pipe, at which
@@ -115,6 +117,7 @@ static const char *const words[KINDS] = {
 struct step {
 	enum kind kind;
 	bool early;
+	bool late;
 	bool skip;
 	bool sync;
 	unsigned int end;
@@ -504,7 +507,7 @@ static void do_step(struct task *me, const struct step *step)
 	case UNTIL:
 		if (step->early)
 			sleep_or_post(me, begin_ns + step->value);
-		else
+		else if (!step->late || now_ns() < begin_ns + step->value)
 			sleep_ns(TIMER_ABSTIME, begin_ns + step->value);
 		break;
 	case SLACK:
@@ -735,6 +738,7 @@ static void add_step(struct task *task, char *line)
 	step.value = value ? strtoull(value, NULL, 10) : 0;
 	word = strtok(NULL, BLANKS);
 	step.early = word && !strcmp(word, EARLY);
+	step.late = word && !strcmp(word, LATE);
 	step.skip = word && !strcmp(word, SKIP);
 	if ((step.kind == POST || step.kind == FORK || step.kind == REAP) &&
 	    step.value >= TASKS_MAX)

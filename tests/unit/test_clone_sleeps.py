@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Deadlines for which a task did not sleep."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from cpuidle_lab.clone.drafts import Draft, Recorded, Timer, steps_of
+from cpuidle_lab.clone.program import Kind
+
+_MS = 1_000_000
+_OTHER = 7
+
+
+def sleeper(rounds: Sequence[tuple[float, Sequence[float]]]) -> list[str]:
+    """Return the steps of a task that sleeps until deadlines, and then wakes another.
+
+    Args:
+        rounds: of each the deadline, and when the wake-ups came, ms; the last one ends them.
+    """
+    drafts, up = [Draft(Kind.UNTIL, 0), Draft(Kind.RUN, 5)], 0.0
+    for due, wakes in rounds:
+        length = round((due - up) * _MS)
+        timer = Timer(1, length, round(due * _MS), 50_000, relative=True, function="hrtimer_wakeup")
+        drafts += [Draft(Kind.SLEEP, length, timer), Draft(Kind.RUN, 10)]
+        for at in wakes:
+            drafts += [Draft(Kind.POST, _OTHER, at=round(at * _MS)), Draft(Kind.RUN, 20),
+                       Draft(Kind.WAIT), Draft(Kind.RUN, 30)]  # fmt: skip
+            up = at + 0.1
+    made = steps_of(Recorded("a"), drafts, {_OTHER: 1})
+    return [step.line() for step in made]
+
+
+# Two wake-ups a round, whose sleeps differ in length.
+_DUE = (2.0, 7.5, 11.0, 20.0, 26.5, 30.0)
+_USUAL = [(due, [due + 0.1, due + 0.6]) for due in _DUE]
+
+
+def test_a_task_that_is_late_for_a_deadline_may_meet_it_on_a_quicker_machine() -> None:
+    late = (13.0, [13.1, 13.6, 14.2, 14.7, 16.2, 16.7])
+    steps = sleeper([*_USUAL[:3], late, *_USUAL[3:]])
+    sleeps = [line for line in steps if line.startswith("until") and line != "until 0"]
+    # After 13 ms, and before 14.2 ms, a second one was due, in the middle 13.6. A third one was due
+    # between that and 16.2 ms.
+    due = sorted([*_DUE, 13.0, 13.6, 14.9])
+    assert sleeps == [f"until {round(ms * _MS)} late" for ms in due]
+    # It comes after the wait in which a round ends.
+    place = steps.index(f"until {round(13.6 * _MS)} late")
+    assert steps[place - 1 : place + 3] == ["wait", steps[place], "run 30", "post 1"]
+    assert not any(line.startswith("slack") for line in steps)
+
+
+@pytest.mark.parametrize(
+    "rounds",
+    [
+        _USUAL,
+        # Three wake-ups are no two rounds.
+        [*_USUAL[:3], (13.0, [13.1, 13.6, 14.2]), *_USUAL[3:]],
+        # A multiple of one tells nothing.
+        [(due, wakes[: 1 + (due == 11)]) for due, wakes in _USUAL],
+        # A grid of deadlines has a rule of its own.
+        [(2.0 * n, [2 * n + 0.1, 2 * n + 0.6] * (1 + (n == 4))) for n in range(1, 9)],
+    ],
+)
+def test_a_task_that_met_all_deadlines_has_no_others(
+    rounds: Sequence[tuple[float, Sequence[float]]],
+) -> None:
+    assert not any("late" in line for line in sleeper(rounds))
