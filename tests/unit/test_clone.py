@@ -414,10 +414,10 @@ def test_of_a_long_phase_the_stretch_with_the_usual_rate_of_wake_ups_is_played()
             made.wake(second * 1e6 + 1000 * (k + 1), "a-1", "b-2")
     made.mark(3e6, END)
     (phase,) = events.phases(made.events(), PATH)
-    part, sentence = build.part_of(phase, 10**9)
+    part, sentence = events.part_of(phase, 10**9)
     assert sum(event.name == "sched_waking" for event in part.events) == 8
     assert "the 1 s from 1 s on" in sentence
-    assert build.part_of(phase, 4 * 10**9) == (phase, "")
+    assert events.part_of(phase, 4 * 10**9) == (phase, "")
 
 
 def test_the_players_cost_is_taken_out_and_what_is_owed_from_the_next_piece() -> None:

@@ -6,11 +6,8 @@ sleeps. A sleep ends by a post of another task, by a timer of the task's own, or
 outside, which becomes an arrival at its time.
 """
 
-import bisect
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 
 from cpuidle_lab.base.errors import UserError
@@ -42,9 +39,6 @@ _STOPPED_NS, _RCU_NS = 3 * TICK_NS // 2, 1000
 
 # A write that wakes so many tasks opens a gate.
 _SEVERAL = 2
-
-# A phase whose events span more is played in part.
-PART_NS = 2_000_000_000
 
 
 class _Reading:
@@ -436,29 +430,6 @@ def _clock_offset(events: Iterable[Event]) -> int:
         for event in events
         if event.name == "hrtimer_expire_entry"
     )
-
-
-def part_of(phase: PhaseEvents, most_ns: int = PART_NS) -> tuple[PhaseEvents, str]:
-    """Return the part of a phase that is played, and a sentence on it; "" of a whole one.
-
-    Of a long phase it is the stretch whose wake-ups are nearest to the mean.
-    """
-    length = phase.end_ns - phase.start_ns
-    if length <= most_ns:
-        return phase, ""
-    count = length // most_ns
-    at = [event.ts for event in phase.events]
-    edges = [bisect.bisect_left(at, phase.start_ns + k * most_ns) for k in range(count + 1)]
-    woken = [event.name == "sched_waking" for event in phase.events]
-    found = [sum(woken[a:b]) for a, b in pairwise(edges)]
-    mean = sum(found) / count
-    best = min(range(count), key=lambda k: abs(found[k] - mean))
-    events = phase.events[edges[best] : edges[best + 1]]
-    sentence = (
-        f"of {length / 1e9:.1f} s the {most_ns / 1e9:g} s from {best * most_ns / 1e9:g} s on are "
-        "rebuilt, whose wake-ups are nearest to the mean"
-    )
-    return replace(phase, events=events), sentence
 
 
 def build(phase: PhaseEvents, path: Path, *, shared: bool = True, pin: bool = False) -> Program:

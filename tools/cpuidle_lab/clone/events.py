@@ -4,11 +4,13 @@
 They are read from the text of `trace-cmd report`: the reader of tables has no switches of tasks.
 """
 
+import bisect
 import re
 import shutil
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 from cpuidle_lab.base.errors import UserError
@@ -41,6 +43,9 @@ CALL_EVENTS = tuple(
     for event in ("sys_enter", "sys_exit")
 )
 TO_RECORD = "record with 'cpuidle-lab capture --clone', or in the lab with 'lab --causes'"
+
+# A phase whose events span more is played in part.
+PART_NS = 2_000_000_000
 
 # The timer of the kernel's watchdog over soft lockups, each 4 s on each CPU.
 WATCHDOG = "function=watchdog_timer_fn"
@@ -240,3 +245,26 @@ def phases(events: Sequence[Event], path: Path) -> list[PhaseEvents]:
             "capture write them)"
         )
     return found
+
+
+def part_of(phase: PhaseEvents, most_ns: int = PART_NS) -> tuple[PhaseEvents, str]:
+    """Return the part of a phase that is played, and a sentence on it; "" of a whole one.
+
+    Of a long phase it is the stretch whose wake-ups are nearest to the mean.
+    """
+    length = phase.end_ns - phase.start_ns
+    if length <= most_ns:
+        return phase, ""
+    count = length // most_ns
+    at = [event.ts for event in phase.events]
+    edges = [bisect.bisect_left(at, phase.start_ns + k * most_ns) for k in range(count + 1)]
+    woken = [event.name == "sched_waking" for event in phase.events]
+    found = [sum(woken[a:b]) for a, b in pairwise(edges)]
+    mean = sum(found) / count
+    best = min(range(count), key=lambda k: abs(found[k] - mean))
+    events = phase.events[edges[best] : edges[best + 1]]
+    sentence = (
+        f"of {length / 1e9:.1f} s the {most_ns / 1e9:g} s from {best * most_ns / 1e9:g} s on are "
+        "rebuilt, whose wake-ups are nearest to the mean"
+    )
+    return replace(phase, events=events), sentence

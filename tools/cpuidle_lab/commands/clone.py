@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
         raise UserError("give --governors to compare, or -o to write the program", USAGE)
     wanted = [_governor(name) for name in args.governors.split(",")] if args.governors else []
     phase = _phase(args, events.phases(events.read(args.trace), args.trace))
-    part, sentence = build.part_of(phase)
+    part, sentence = events.part_of(phase)
     program = build.build(part, args.trace, shared=not args.hardware, pin=args.pin)
     place = session.Place(args.machine or str(args.trace), args.kernel)
     notes = [sentence] if sentence else []
