@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Deadlines for which a task did not sleep."""
+"""Sleeps that no switch shows: a task was late for a deadline, or not asleep yet."""
 
 from collections.abc import Sequence
 
 import pytest
 
-from cpuidle_lab.clone.drafts import Draft, Recorded, Timer, steps_of
+from cpuidle_lab.clone.drafts import WAKES_TASK, Draft, Recorded, Timer, steps_of
 from cpuidle_lab.clone.program import Kind
+from tests.unit.test_clone import BEGIN, END, Recording, lines
 
 _MS = 1_000_000
 _OTHER = 7
@@ -21,7 +22,7 @@ def sleeper(rounds: Sequence[tuple[float, Sequence[float]]]) -> list[str]:
     drafts, up = [Draft(Kind.UNTIL, 0), Draft(Kind.RUN, 5)], 0.0
     for due, wakes in rounds:
         length = round((due - up) * _MS)
-        timer = Timer(1, length, round(due * _MS), 50_000, relative=True, function="hrtimer_wakeup")
+        timer = Timer(1, length, round(due * _MS), 50_000, relative=True, function=WAKES_TASK)
         drafts += [Draft(Kind.SLEEP, length, timer), Draft(Kind.RUN, 10)]
         for at in wakes:
             drafts += [Draft(Kind.POST, _OTHER, at=round(at * _MS)), Draft(Kind.RUN, 20),
@@ -66,3 +67,37 @@ def test_a_task_that_met_all_deadlines_has_no_others(
     rounds: Sequence[tuple[float, Sequence[float]]],
 ) -> None:
     assert not any("late" in line for line in sleeper(rounds))
+
+
+def test_a_timer_that_expires_before_its_task_sleeps_is_a_sleep() -> None:
+    made = Recording()
+    made.mark(0, BEGIN)
+    made.switch(10, "swapper/0-0", "a-1", "R")
+    made.arm(30, "a-1", 5)
+    made.expire(36, who="a-1")
+    made.wake(37, "a-1", "a-1", "d.h3.")
+    made.expired(38)
+    made.arm(60, "a-1", 1000)
+    made.switch(70, "a-1", "swapper/0-0")
+    made.expire(1065)
+    made.wake(1066, "<idle>-0", "a-1", "d.h3.")
+    made.expired(1067)
+    made.switch(1080, "swapper/0-0", "a-1", "R")
+    made.switch(1100, "a-1", "swapper/0-0")
+    made.mark(1200, END)
+    a = next(task for task in made.program(shared=False).tasks if task.name == "a")
+    # The interrupt takes 2 us of the second piece.
+    assert lines(a)[1:] == ["run 26000", "sleep 5000", "run 32000", "sleep 1000000", "run 20000"]
+
+
+def test_a_length_that_an_interrupt_made_shorter_is_no_deadline() -> None:
+    def kinds(odd: int, all_of: int, function: str = WAKES_TASK) -> set[str]:
+        timers = [Timer(1, 3 * _MS - (40_000 * n if n < odd else 0), 4 * _MS * n, 50_000,
+                        relative=True, function=function) for n in range(all_of)]  # fmt: skip
+        drafts = [Draft(Kind.SLEEP, timer.length_ns, timer) for timer in timers]
+        return {step.kind for step in steps_of(Recorded("a"), drafts, {})}
+
+    assert kinds(3, 30) == {Kind.SLEEP}
+    assert kinds(15, 30) == {Kind.SLEEP, Kind.UNTIL}
+    # A signal ends a sleep that began later than its timer.
+    assert kinds(3, 30, "it_real_fn") == {Kind.SLEEP, Kind.UNTIL}

@@ -12,7 +12,16 @@ from pathlib import Path
 
 from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.clone.calls import Call, Files, joined
-from cpuidle_lab.clone.drafts import Draft, Recorded, State, Timer, fit, residents, steps_of
+from cpuidle_lab.clone.drafts import (
+    WAKES_TASK,
+    Draft,
+    Recorded,
+    State,
+    Timer,
+    fit,
+    residents,
+    steps_of,
+)
 from cpuidle_lab.clone.events import (
     CLOSE,
     IN_INTERRUPT,
@@ -31,7 +40,6 @@ _IDLE = 0
 _NET_RX, _RCU = "3", "9"
 # The tick's function, since Linux 6.8 and before.
 _TICKS = frozenset({"tick_nohz_handler", "tick_sched_timer"})
-_WAKES_TASK = "hrtimer_wakeup"
 _MODE_RELATIVE = 1
 
 # Ticks that lie further apart were stopped between them. RCU's softirq takes so long without work.
@@ -250,7 +258,7 @@ class _Reading:
             told["function"],
         )
         self._timers[told["hrtimer"]] = timer
-        if timer.by != _IDLE and timer.function == _WAKES_TASK:
+        if timer.by != _IDLE and timer.function == WAKES_TASK:
             self.task(timer.by, event.comm, short=True).timer = timer
 
     def _expire(self, event: Event) -> None:
@@ -335,8 +343,12 @@ class _Reading:
                 self._writing[event.pid].append(post)
             task.steps.append(post.wait)
         elif timer := self._timer_of(event, pid, task):
-            if asleep:
+            if asleep or task.timer:
+                # A timer that expires before its task has fallen asleep is a sleep, too.
+                if not asleep:
+                    self._ends_piece(task, event.ts)
                 task.steps.append(Draft(Kind.SLEEP, timer.length_ns, timer))
+                task.timer = None
         elif asleep:
             self._arrives(task, event.ts, self._origin(event))
         if asleep:
@@ -362,7 +374,7 @@ class _Reading:
         if event.context == "." or event.cpu not in self._expiring:
             return None
         key, function = self._expiring[event.cpu]
-        if function == _WAKES_TASK and task.timer:
+        if function == WAKES_TASK and task.timer:
             return task.timer
         timer = self._timers.get(key)
         return timer if timer and timer.by == pid else None

@@ -15,12 +15,18 @@ from cpuidle_lab.clone.program import Kind, Step
 
 REALTIME_BELOW = 100
 
+# Function of the timer with which a task sleeps. Others signal, and are started long before.
+WAKES_TASK = "hrtimer_wakeup"
+
 # Slack of a task's timers unless it asks for another, and of real-time tasks.
 DEFAULT_SLACK_NS, LEAST_SLACK_NS = 50_000, 1
 
 # A program asks for one length again and again, or it counts to a deadline. The kernel reads its
 # clock so long before the event at most; fewer sleeps than _FEW tell nothing.
 _READ_BEFORE_NS, _FEW, _OFTEN = 12_000, 4, 0.03
+# Share of timers with lengths that recur, from which on all sleeps are relative. An interrupt
+# between the program's look at the clock and the start of the timer makes a length shorter.
+_RELATIVE = 0.9
 # Share of equal steps between deadlines that makes them a grid.
 _GRID = 0.5
 # A task has so many deadlines at most for each that it meets: all become steps, and two deadlines
@@ -239,7 +245,12 @@ def _absolute(timers: Sequence[Timer]) -> list[bool]:
         low, high = near
         return high - low >= enough
 
-    return [(grid and not one.relative) or not recurs(one.length_ns) for one in timers]
+    again = [recurs(one.length_ns) for one in timers]
+    if sum(again) >= _RELATIVE * len(timers):
+        again = [each or one.function == WAKES_TASK
+                 for one, each in zip(timers, again, strict=True)]  # fmt: skip
+    return [(grid and not one.relative) or not each
+            for one, each in zip(timers, again, strict=True)]  # fmt: skip
 
 
 def _left_out(found: Sequence[Step], before_ns: int, period_ns: int, due_ns: int) -> list[Step]:
