@@ -14,6 +14,7 @@ from cpuidle_lab.lab.session import OUR_EVENTS, TRACE, Session
 from tests.proofs.clone import constants
 
 ROUNDS, PIECE_NS, SLEEP_NS = 40, 50_000, 1_700_000
+NS_PER_MS = 1_000_000
 # From the beginning to the timer of the watchdog.
 WATCHDOG_NS = 60_000_000
 # Of the kernel and the player, in a piece of work.
@@ -36,7 +37,10 @@ def test_the_recording_of_a_clone_has_its_work_posts_and_sleeps(tmp_path: Path) 
         Task("answers", cpu=1, steps=[*(answers * ROUNDS), Step(Kind.EXIT)], process=True),
         Task("child", steps=[run, Step(Kind.EXIT)], process=True),
     ]
-    made = Program("talk", "menu_ng", 150_000_000, 0, tasks, watchdog_ns=WATCHDOG_NS)
+    # It is late for the second deadline, and does not sleep there.
+    due = [Step(Kind.UNTIL, at * NS_PER_MS, late=True) for at in (10, 9, 20)]
+    late = Task("late", steps=[one for step in due for one in (step, run)])
+    made = Program("talk", "menu_ng", 150_000_000, 0, [*tasks, late], watchdog_ns=WATCHDOG_NS)
     plans = [play.plan(made, "clone", "menu_ng", shift_ns=1_000_000)]
     script = Session("skx", plans, (OUR_EVENTS, *events.CLONE_EVENTS)).script()
     files = play.files({"clone": made})
@@ -66,6 +70,8 @@ def test_the_recording_of_a_clone_has_its_work_posts_and_sleeps(tmp_path: Path) 
             middle = sorted(lengths)[len(lengths) // 2]
             more = middle % PIECE_NS
             assert len(lengths) < ROUNDS // 2 or 0 < more < COST_MOST_NS < PIECE_NS < middle, pair
+    slept = [step for step in again["c3"].steps if step.kind in (Kind.SLEEP, Kind.UNTIL)]
+    assert len(slept) == 2
 
 
 def _served() -> tuple[list[Task], list[Joint]]:
