@@ -4,8 +4,8 @@
 import bisect
 import functools
 from array import array
-from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import pairwise
 
 from cpuidle_lab.clone.events import IN_INTERRUPT, Event
@@ -35,75 +35,86 @@ class Progress:
     def __init__(self, events: Sequence[Event], *, shared: bool) -> None:
         self._shared = shared
         self._at = [event.ts for event in events]
-        self._done = {event.cpu: array("d", [0.0]) for event in events}
-        self._tasks = {event.cpu: array("d", [0.0]) for event in events}
-        cpus = max(self._done) + 1
-        runs, serves = set(running_at_first(events)), set[int]()
-        busy: Set[int] = runs
-        interrupted, within = _interrupted(events), dict[int, bool]()
-        for (before, event), holds in zip(pairwise(events), interrupted, strict=False):
-            within[before.cpu] = holds
-            gap_ns = event.ts - before.ts
-            parts = (_parts(gap_ns, (before.cpu, event.cpu), busy, cpus) if shared
-                     else dict.fromkeys(self._done, float(gap_ns)))  # fmt: skip
-            for cpu, done in self._done.items():
-                part = parts.get(cpu, 0.0)
-                done.append(done[-1] + part)
-                tasks = self._tasks[cpu]
-                tasks.append(tasks[-1] + (0.0 if within.get(cpu) else part))
-            if event.name == "sched_switch":
-                (runs.discard if event.fields()["next_pid"] == "0" else runs.add)(event.cpu)
-            elif event.name == "softirq_entry":
-                serves.add(event.cpu)
-            elif event.name == "softirq_exit":
-                serves.discard(event.cpu)
-            else:
-                continue
-            busy = runs | serves
+        self._done = _shares(events) if shared else {}
+        # By CPU: when it began to serve interrupts, when it ended, and their work until then, ns.
+        self._interrupts: dict[int, tuple[list[int], list[int], list[float]]] = defaultdict(
+            lambda: ([], [], [])
+        )
+        for cpu, start, end in _interrupts(events):
+            starts, ends, work = self._interrupts[cpu]
+            starts.append(start)
+            ends.append(end)
+            work.append((work[-1] if work else 0.0) + self.until(cpu, end) - self.until(cpu, start))
 
     def until(self, cpu: int, ts: int) -> float:
         """Return the work that a CPU has done until a time, ns."""
-        return self._at_time(self._done[cpu], ts)
-
-    def of_tasks(self, cpu: int, ts: int) -> float:
-        """Return the same without interrupts, ns."""
-        return self._at_time(self._tasks[cpu], ts)
-
-    def _at_time(self, done: "array[float]", ts: int) -> float:
+        if not self._shared:
+            return float(ts)
         place = bisect.bisect_right(self._at, ts) - 1
         if place < 0:
             return 0.0
+        done = self._done[cpu]
         if place + 1 == len(done):
             return done[-1]
         (a, b), (x, y) = self._at[place : place + 2], done[place : place + 2]
         return x + (y - x) * (ts - a) / (b - a)
 
+    def of_tasks(self, cpu: int, ts: int) -> float:
+        """Return the same without interrupts, ns."""
+        starts, ends, work = self._interrupts[cpu]
+        place = bisect.bisect_right(starts, ts) - 1
+        done = self.until(cpu, ts)
+        if place < 0:
+            return done
+        within = max(0.0, self.until(cpu, ends[place]) - done)
+        return done - work[place] + within
 
-def _interrupted(events: Sequence[Event]) -> list[bool]:
-    """Tell for each event whether its CPU serves interrupts from then to its next event.
+
+def _shares(events: Sequence[Event]) -> dict[int, "array[float]"]:
+    """Return the work of each CPU until each event, where all share one stream, ns."""
+    shares = {event.cpu: array("d", [0.0]) for event in events}
+    cpus = max(shares) + 1
+    runs, serves = set(running_at_first(events)), set[int]()
+    busy: Set[int] = runs
+    for before, event in pairwise(events):
+        parts = _parts(event.ts - before.ts, (before.cpu, event.cpu), busy, cpus)
+        for cpu, done in shares.items():
+            done.append(done[-1] + parts.get(cpu, 0.0))
+        if event.name == "sched_switch":
+            (runs.discard if event.fields()["next_pid"] == "0" else runs.add)(event.cpu)
+        elif event.name == "softirq_entry":
+            serves.add(event.cpu)
+        elif event.name == "softirq_exit":
+            serves.discard(event.cpu)
+        else:
+            continue
+        busy = runs | serves
+    return shares
+
+
+def _interrupts(events: Sequence[Event]) -> Iterator[tuple[int, int, int]]:
+    """Yield the times between two events of a CPU in which it serves interrupts: it, start, end.
 
     Interrupts that follow each other differ in the time at which they began to expire timers.
     """
-    found = [False] * len(events)
-    last: dict[int, int] = {}
+    last: dict[int, Event] = {}
     began, serving = dict[int, str](), dict[int, str]()
-    for place, event in enumerate(events):
+    for event in events:
         cpu = event.cpu
-        now = event.fields()["now"] if event.name == "hrtimer_expire_entry" else began.get(cpu)
         before = last.get(cpu)
-        if before is not None:
-            hard = events[before].context in IN_INTERRUPT and event.context in IN_INTERRUPT
-            found[before] = (hard and now == began.get(cpu)) or (
-                serving.get(cpu) in _KERNEL_SOFTIRQS
-            )
+        now = event.fields()["now"] if event.name == "hrtimer_expire_entry" else began.get(cpu)
+        hard = before is not None and {before.context, event.context} <= IN_INTERRUPT
+        if before is not None and (
+            (hard and now == began.get(cpu)) or serving.get(cpu) in _KERNEL_SOFTIRQS
+        ):
+            yield cpu, before.ts, event.ts
         if now is not None:
             began[cpu] = now
         if event.name == "softirq_entry":
             serving[cpu] = event.fields()["vec"]
         elif event.name == "softirq_exit":
             serving.pop(cpu, None)
-        last[cpu] = place
-    return found
+        last[cpu] = event
 
 
 def _parts(gap_ns: int, ends: tuple[int, int], busy: Set[int], cpus: int) -> Mapping[int, float]:
