@@ -67,6 +67,21 @@ def test_interrupts_are_no_work_of_the_task_that_they_interrupt() -> None:
     assert lines(task_of(made.program(shared=False), "a"))[1] == "run 72000"
 
 
+def test_the_time_between_interrupts_is_work() -> None:
+    made = Recording()
+    made.mark(0, BEGIN)
+    made.switch(10, "swapper/0-0", "a-1", "R")
+    _tick(made, 1000, "a-1")
+    # A device tells no timer, so nothing but the time tells its interrupts apart.
+    for us in (2500, 3500):
+        made.add(us, "a-1", "softirq_raise: vec=3 [action=NET_RX]", flags="d.h1.")
+        made.wake(us + 2, "a-1", "c-3", "d.h3.")
+    made.switch(4010, "a-1", "swapper/0-0")
+    made.mark(4100, END)
+    work = sum(step.value for step in task_of(made.program(shared=False), "a").steps)
+    assert work == 4_000_000 - 1000 - 2 * 2000
+
+
 def _freed(ticks: list[int], served: int, length_us: float, *, state: str = "S") -> list[str]:
     """Return the steps of a task that runs once after a tick; RCU works after one of the next.
 
