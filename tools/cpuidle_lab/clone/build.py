@@ -343,10 +343,11 @@ class _Reading:
                 self._writing[event.pid].append(post)
             task.steps.append(post.wait)
         elif timer := self._timer_of(event, pid, task):
-            if asleep or task.timer:
+            if asleep or timer is task.timer:
                 # A timer that expires before its task has fallen asleep is a sleep, too.
                 if not asleep:
                     self._ends_piece(task, event.ts)
+                    task.forestalled = True
                 task.steps.append(Draft(Kind.SLEEP, timer.length_ns, timer))
                 task.timer = None
         elif asleep:

@@ -228,6 +228,12 @@ def _period_ns(timers: Sequence[Timer]) -> int:
     return least if whole >= _WHOLE * len(steps) and more >= _FEW else 0
 
 
+def _on_grid(timers: Sequence[Timer]) -> bool:
+    """Tell whether the deadlines of a task lie on a grid."""
+    steps = Counter(b.due_ns - a.due_ns for a, b in pairwise(timers))
+    return bool(steps) and steps.most_common(1)[0][1] >= _GRID * (len(timers) - 1)
+
+
 def _absolute(timers: Sequence[Timer]) -> list[bool]:
     """Tell for the timers of a task whether it counts to a deadline.
 
@@ -235,8 +241,7 @@ def _absolute(timers: Sequence[Timer]) -> list[bool]:
     """
     if len(timers) < _FEW:
         return [False] * len(timers)
-    steps = Counter(b.due_ns - a.due_ns for a, b in pairwise(timers))
-    grid = steps.most_common(1)[0][1] >= _GRID * (len(timers) - 1)
+    grid = _on_grid(timers)
     lengths = sorted(timer.length_ns for timer in timers)
     enough = max(_FEW, _OFTEN * len(lengths))
 
@@ -266,27 +271,28 @@ def _left_out(found: Sequence[Step], before_ns: int, period_ns: int, due_ns: int
 
 
 def _rounds(drafts: Sequence[Draft], absolute: Sequence[bool]) -> Iterator[Sequence[int]]:
-    """Yield the places of a task's deadlines, each with the wake-ups in which usual rounds begin.
+    """Yield the places of a task's deadlines, each with the wake-ups in which more rounds begin.
 
     A task that counts to deadlines does the same in each round, here by its count of wake-ups. It
     does not sleep for a deadline that has passed. So it has done a multiple of that by the next.
     """
-    if not absolute or not all(absolute):
+    if not all(absolute):
         return
     timers = [place for place, step in enumerate(drafts) if step.timer]
     wakes = [[place for place in range(a, b) if drafts[place].kind in _WAKES and drafts[place].at]
              for a, b in pairwise(timers)]  # fmt: skip
     if len(wakes) < _FEW:
         return
-    usual = Counter(map(len, wakes)).most_common(1)[0][0]
-    whole = sum(len(each) % max(1, usual) == 0 for each in wakes)
+    counts = Counter(map(len, wakes))
+    usual = min((count for count, often in counts.items() if count and often >= _FEW), default=0)
+    whole = sum(often for count, often in counts.items() if usual and count and not count % usual)
     if usual >= _ROUND and whole >= _WHOLE * len(wakes):
         yield from ((timer, *each[usual::usual])
                     for timer, each in zip(timers, wakes, strict=False))  # fmt: skip
 
 
 def _met(drafts: Sequence[Draft], absolute: Sequence[bool]) -> Sequence[Draft]:
-    """Return steps with the deadlines that the task missed; none is slept for if it is late.
+    """Return steps with the deadlines that the task missed; it sleeps for none that has passed.
 
     No event tells when a missed one was due: after the one before, and before the wake-up that
     follows. So the middle stands for it.
@@ -335,9 +341,10 @@ def steps_of(task: Recorded, drafts: Sequence[Draft], place: Mapping[int, int]) 
     timers = [step.timer for step in drafts if step.timer]
     counts = _absolute(timers)
     absolute, period, due_ns = iter(counts), _period_ns(timers), 0
-    if not period:
-        drafts = _met(drafts, counts)
     polls = sum(step.kind is Kind.WAIT for step in drafts) > 2
+    early = polls and not all(timer.relative for timer in timers)
+    if not (task.loops or early or period or _on_grid(timers)):
+        drafts = _met(drafts, counts)
     found: list[Step] = []
     slack = DEFAULT_SLACK_NS
     for step in _whole(drafts):
@@ -357,7 +364,6 @@ def steps_of(task: Recorded, drafts: Sequence[Draft], place: Mapping[int, int]) 
             if next(absolute):
                 made = Step(Kind.UNTIL, max(0, step.timer.due_ns), late=step.late)
             made.early = polls and not step.timer.relative
-            made.late &= not made.early
             if period and not made.early:
                 made = Step(Kind.UNTIL, max(0, step.timer.due_ns), skip=True)
                 found += _left_out(found, due_ns, period, made.value)
