@@ -175,12 +175,18 @@ def test_each_boot_begins_with_a_run_that_is_not_judged(
     monkeypatch.setattr(run, "run_lab", boots)
     traces = run.record("redis", Place("power9"), tmp_path, run.CHECKED)
     assert traces == run.kept(tmp_path, "redis")
-    turns = [("teo_ng", "menu_ng"), ("menu_ng", "teo_ng"), ("teo_ng", "menu_ng")]
+    forth, back = ("teo_ng", "menu_ng"), ("menu_ng", "teo_ng")
+    turns = [forth, back, forth, back, forth]
     assert scripts == [
         [(governor, name, wait) for governor, name in zip(
             (turn[-1], *turn), ("warm", "redis", "redis"), strict=True)]
-        for turn, wait in zip(turns, ("1000", "2300", "3600"), strict=True)
+        for turn, wait in zip(turns, ("1000", "2300", "3600", "1650", "2950"), strict=True)
     ]  # fmt: skip
+    # Of five governors each one comes at each place once.
+    del scripts[:]
+    run.record("redis", Place("power9"), tmp_path, run.PREDICTED)
+    labels = [[line[0] for line in script[1:]] for script in scripts]
+    assert all(sorted(turn) == sorted(labels[0]) for turn in zip(*labels, strict=True))
 
     def part(workload: str, regime: str) -> SimpleNamespace:
         return SimpleNamespace(workload=workload, regime=regime)
@@ -189,7 +195,7 @@ def test_each_boot_begins_with_a_run_that_is_not_judged(
     monkeypatch.setattr(
         run, "parts", lambda *_: [part("warm", "menu_ng"), part("redis", "menu_ng")]
     )
-    assert run.by_regime(traces) == {"menu_ng": [part("redis", "menu_ng")] * 3}
+    assert run.by_regime(traces) == {"menu_ng": [part("redis", "menu_ng")] * 5}
 
 
 def test_clones_that_were_not_played_under_all_governors_are_one_sentence(

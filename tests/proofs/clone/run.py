@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The clone of a recording answers another governor as the program itself does.
 
-Each program is recorded in three boots under two governors. The first recording of each is rebuilt,
+Each program is recorded in five boots under two governors. The first recording of each is rebuilt,
 and the clone is played under both, at three shifts against the tick. Replay of the same recording
 stands beside it: docs/clone.md.
 """
@@ -57,8 +57,9 @@ REGIMES = "two-regimes"
 GOVERNORS = ("teo_ng", "menu_ng")
 CHECKED = tuple(map(Regime, GOVERNORS))
 PREDICTED = tuple(Regime(label.split()[0], settings) for label, settings in plan.GOVERNORS.items())
-# The wait before a program begins, us; the shifts against the tick are added.
-_WAIT_US = 1000
+# The waits before a program begins, us: a boot for each, spread over a tick. Of five governors each
+# one comes at each place in a boot once.
+_WAITS_US = (1000, 2300, 3600, 1650, 2950)
 # Workload of the first run of a boot, which is not judged.
 _WARM = "warm"
 # Ends the names of the recordings of clones.
@@ -73,9 +74,9 @@ def record(
 ) -> list[Path]:
     """Return recordings of a workload: a boot for each shift against the tick.
 
-    A boot has each regime once. Three boots scatter more than three runs of one.
+    A boot has each regime once. Boots scatter more than runs of one boot.
     """
-    turns = range(len(session.SHIFTS_NS))
+    turns = range(len(_WAITS_US))
     return [_boot(workload, place, folder, regimes, turn, calls=calls) for turn in turns]
 
 
@@ -86,8 +87,9 @@ def _boot(
     found = workloads.find(workload)
     # A database answers faster as it warms up, so each regime comes at another place in the next
     # boot. No clone reads files for the first time, so the first run is not judged.
-    taken = [*regimes[turn:], *regimes[:turn]]
-    wait = f"usleep {(_WAIT_US + session.SHIFTS_NS[turn] // 1000)}; "
+    start = turn % len(regimes)
+    taken = [*regimes[start:], *regimes[:start]]
+    wait = f"usleep {_WAITS_US[turn]}; "
     plans = [
         replace(phase, command=wait + phase.command, request_us=one.request_us,
                 workload=_WARM if first else phase.workload)
@@ -105,13 +107,13 @@ def _boot(
         time_limit_s=_LIMIT_S,
         turn_us=place.turn_us,
     )
-    title = f"Recording {workload}, {turn + 1} of {len(session.SHIFTS_NS)}"
+    title = f"Recording {workload}, {turn + 1} of {len(_WAITS_US)}"
     return run_lab(run, folder / workload / str(turn), title).check().files / TRACE
 
 
 def kept(folder: Path, workload: str) -> list[Path]:
     """Return the recordings of a workload that record() left."""
-    return [folder / workload / str(turn) / TRACE for turn in range(len(session.SHIFTS_NS))]
+    return [folder / workload / str(turn) / TRACE for turn in range(len(_WAITS_US))]
 
 
 def by_regime(traces: Iterable[Path]) -> dict[str, list[Part]]:
