@@ -67,6 +67,7 @@
 #define PATIENCE	4
 #define CONSOLE		"/dev/console"
 #define TIMERS		"/proc/timer_list"
+#define THRESHOLD	"/proc/sys/kernel/watchdog_thresh"
 #define GOVERNOR	"/sys/devices/system/cpu/cpuidle/current_governor"
 /*
  * The tasks get up so long before the beginning, or up to a tick earlier. A grace
@@ -80,10 +81,16 @@
 #define MARK_NS		100000ULL
 /* The console is told so long before it: the line takes less. */
 #define SAY_NS		1000000ULL
-/* The watchdog's period. A switch of governors waits for a grace period of RCU. */
-#define WATCHDOG_NS	(4 * NS_PER_S)
+/*
+ * The watchdog's threshold as the kernel has it, and period by a threshold of 1. A
+ * switch of governors waits for a grace period of RCU.
+ */
+#define USUAL		10U
+#define PERIOD_NS	(400 * NS_PER_MS)
 #define SWITCH_NS	(4 * TICK_NS)
 #define AHEAD_NS	(SWITCH_NS + READY_NS + TICK_NS / 2)
+/* To set the threshold takes less. */
+#define RESTART_NS	(50 * NS_PER_MS)
 /* A second and some ticks; and bits of a count of turns. */
 #define HALVED_NS	(NS_PER_S + 5 * TICK_NS)
 #define TURNS_BITS	8
@@ -954,19 +961,45 @@ static uint64_t watchdog_due_ns(void)
 	return due_ns;
 }
 
+/* Sets the watchdog's threshold. Its timers begin anew if it is another one. */
+static void set_threshold(unsigned int threshold)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%u", threshold);
+	if (!write_to(THRESHOLD, text) && !access(THRESHOLD, W_OK))
+		die("cannot set the watchdog's threshold");
+}
+
+/*
+ * Returns the least threshold by which the timer is due as recorded without a wait of
+ * seconds, and once in the phase, or the usual one.
+ */
+static unsigned int threshold_of(uint64_t until_ns)
+{
+	unsigned int threshold = 1;
+
+	while (threshold < USUAL && (threshold * PERIOD_NS < until_ns + AHEAD_NS + RESTART_NS ||
+				     threshold * PERIOD_NS + until_ns < length_ns + RESTART_NS))
+		threshold++;
+	return threshold;
+}
+
 /*
  * Waits until the watchdog's timer is as far away as in the recording. It wakes a
  * thread on each CPU, and no sleep can be longer than the time until then.
  */
 static void wait_for_watchdog(void)
 {
-	uint64_t wake_ns = watchdog_due_ns();
+	uint64_t until_ns = watchdog_ns % (USUAL * PERIOD_NS), wake_ns;
+	unsigned int threshold = threshold_of(until_ns);
 
-	if (!wake_ns)
+	if (!watchdog_due_ns())
 		return;
-	wake_ns += 2 * WATCHDOG_NS - watchdog_ns % WATCHDOG_NS - AHEAD_NS;
-	while (wake_ns > now_ns() + WATCHDOG_NS)
-		wake_ns -= WATCHDOG_NS;
+	set_threshold(threshold);
+	wake_ns = watchdog_due_ns() - until_ns - AHEAD_NS;
+	while (wake_ns < now_ns())
+		wake_ns += threshold * PERIOD_NS;
 	sleep_ns(TIMER_ABSTIME, wake_ns);
 }
 
@@ -1024,5 +1057,7 @@ int main(int argc, char **argv)
 	if (!atomic_load(&shared->ended))
 		die("the clone is stuck: a task waits for what never comes");
 	end_processes();
+	if (watchdog_ns != UINT64_MAX)
+		set_threshold(USUAL);
 	return shared->failed;
 }
