@@ -15,7 +15,7 @@ import numpy as np
 from cpuidle_lab.base.progress import Meter
 from cpuidle_lab.clone import build, calibrate, events, play, program
 from cpuidle_lab.clone.program import Program
-from cpuidle_lab.clone.session import OTHERWISE, SHIFTS_NS, Place, Regime, calibrated
+from cpuidle_lab.clone.session import FEW_NS, OTHERWISE, Place, Regime, calibrated
 from cpuidle_lab.crossval.parts import Part, parts
 from cpuidle_lab.evidence.tables import Section, Table
 from cpuidle_lab.lab import LabResult, LabRun, programs
@@ -128,7 +128,7 @@ def clone_run(clone: Program, cases: Sequence[str], seed: int, scale: str) -> La
     plans = [
         GOVERNORS[RECORDER].plan(clone, workload=f"{RECORDER}-{case}", disabled=CASES[case][2],
                                  shift_ns=shift)
-        for case in cases for shift in SHIFTS_NS
+        for case in cases for shift in FEW_NS
     ]  # fmt: skip
     return _run(plans, play.files({"clone": clone}), seed, scale)
 

@@ -266,6 +266,6 @@ def test_a_clone_is_corrected_by_plays_at_all_points_of_the_tick(
     plays = iter([recorded, *[nothing] * 5])
     monkeypatch.setattr(build, "build", lambda *_: next(plays))
     (made,) = session.corrected({Regime("menu"): recorded}, Place()).values()
-    assert shifts == [*session.SHIFTS_NS] * 2
+    assert shifts == [*session.FEW_NS] * 2
     # One play of three had the work that was recorded, the others none.
     assert lines(made.tasks[0])[1] == "rcu 80"

@@ -2,7 +2,7 @@
 """The clone of a recording answers another governor as the program itself does.
 
 Each program is recorded in five boots under two governors. The first recording of each is rebuilt,
-and the clone is played under both, at three shifts against the tick. Replay of the same recording
+and the clone is played under both, at six shifts against the tick. Replay of the same recording
 stands beside it: docs/clone.md.
 """
 
