@@ -23,7 +23,7 @@ from cpuidle_lab.recording.columns import opened
 SHIFTS_NS = tuple(range(0, 3_900_000, 650_000))
 FEW_NS = SHIFTS_NS[::2]
 
-_MACHINE, _TURN_US, _LIMIT_S = "skx", 10, 1800
+_MACHINE, _TURN_US, _LIMIT_S = "skx", 10, 3600
 # Least room for events, room for all else, and for the events of a step.
 _TRACE_MIB, _REST_MIB, _STEP_BYTES = 512, 1024, 320
 # Files of the clones in the guest begin so.
