@@ -246,7 +246,7 @@ def test_the_birth_of_a_process_has_a_cost_of_its_own() -> None:
     assert "BS" not in calibrate.pieces(old)
 
 
-def test_a_clone_is_corrected_by_plays_at_all_points_of_the_tick(
+def test_a_clone_is_corrected_by_plays_at_few_points_of_the_tick(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     steps = [Step(Kind.RUN, 50_000), Step(Kind.RCU, 40), Step(Kind.SLEEP, 5)]
