@@ -265,7 +265,37 @@ def test_a_clone_is_corrected_by_plays_at_few_points_of_the_tick(
     nothing = replace(recorded, tasks=[Task("c0")], rcu_ns=0)
     plays = iter([recorded, *[nothing] * 5])
     monkeypatch.setattr(build, "build", lambda *_: next(plays))
-    (made,) = session.corrected({Regime("menu"): recorded}, Place()).values()
+    ((made,),) = session.corrected({Regime("menu"): [recorded]}, Place()).values()
     assert shifts == [*session.FEW_NS] * 2
     # One play of three had the work that was recorded, the others none.
     assert lines(made.tasks[0])[1] == "rcu 80"
+
+
+def test_clones_of_several_recordings_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded = [Program(f"{n}", "menu", 1, n, [Task("a")]) for n in range(session.REBUILT_MOST)]
+    boots: list[list[tuple[int, int]]] = []
+
+    def play(_place: Place, plans: list[ClonePlan], clones: list[Program], *_: Any) -> Path:
+        numbers = [int(Path(one.command).name.removeprefix("clone") or 0) for one in plans]
+        found = [(clones[number].start_ns, one.shift_ns)
+                 for number, one in zip(numbers, plans, strict=True)]  # fmt: skip
+        boots.append(found)
+        return Path("trace.dat")
+
+    monkeypatch.setattr(session, "calibrated", lambda _: {})
+    monkeypatch.setattr(session, "_record", play)
+    monkeypatch.setattr(session, "by_clone", lambda _: [])
+    monkeypatch.setattr(events, "read", lambda _: [])
+    monkeypatch.setattr(events, "phases", lambda *_: boots[-1])
+    monkeypatch.setattr(build, "build", lambda *_: recorded[0])
+    alone = [replace(recorded[0], start_ns=9)]
+    made = session.corrected({Regime("menu"): recorded, Regime("teo_ng"): alone}, Place())
+    each = [[one.start_ns for one in every] for every in made.values()]
+    assert each == [[0, 1, 2], [9]]
+    turns = [*enumerate(session.FEW_NS), *((9, shift) for shift in session.FEW_NS)]
+    assert boots == [turns * 2]
+    session.played([*made.values()], [Regime("menu"), Regime("wteo")], Place())
+    some = [(turn % 3, shift) for turn, shift in enumerate(session.SHIFTS_NS)]
+    assert boots[-1] == [*some * 2, *((9, shift) for shift in session.SHIFTS_NS)] + [
+        (9, shift) for shift in session.SHIFTS_NS
+    ]

@@ -156,11 +156,12 @@ def test_pieces_of_clones_are_compared_with_the_recorded_ones() -> None:
         return Program("x", "menu", 1, 0, tasks)
 
     recorded = of("a", "b", lengths=(5000, 9000))
-    row = pieces._row(recorded, [of("c0", "c1", lengths=(5500, 6000)) for _ in range(3)])
+    again = [of("c0", "c1", lengths=(5500, 6000)) for _ in range(3)]
+    row = pieces._row([(recorded, again)])
     assert row == [40, 0.0, 1.75, "b", "sleep and sleep", 9.0, 6.0]
     # Tasks with few pieces have no usual length.
     few = Program("x", "menu", 1, 0, [Task("a", steps=[Step(Kind.SLEEP, 5), Step(Kind.RUN, 1)])])
-    assert pieces._row(few, [few])[0] == 0
+    assert pieces._row([(few, [few])])[0] == 0
 
 
 def test_each_boot_begins_with_a_run_that_is_not_judged(

@@ -90,7 +90,7 @@ def table(kernel: str, seed: int) -> Table:
     place = Place(kernel=kernel, seed=seed)
     with scratch() as folder:
         trace = folder / "constants.dat"
-        session.played(programs(), [Regime("menu_ng")], place, trace)
+        session.played([[one] for one in programs()], [Regime("menu_ng")], place, trace)
         every = [*events.phases(events.read(trace), trace)]
         phases = [every[n : n + len(session.SHIFTS_NS)]
                   for n in range(0, len(every), len(session.SHIFTS_NS))]  # fmt: skip

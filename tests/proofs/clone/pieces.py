@@ -16,61 +16,71 @@ _NS_PER_US = 1000
 # Events by the letters of calibrate.py.
 _EVENTS = {"B": "birth", "S": "sleep", "P": "post", "W": "wait", "R": "call", "E": "poll",
            "F": "fork", "X": "exit"}  # fmt: skip
+# A recording, rebuilt, and the same of its clone.
+_Pair = tuple[Program, list[Program]]
+# Number of recorded pieces, they and the clone's, ns, their task, and the kinds of events.
+_Piece = tuple[int, list[int], list[int], str, str]
 _HEADS = (
     "workload", "clone of", "pieces", "spread us", "off us", "task", "between", "recorded us",
     "clone us",
 )  # fmt: skip
 
 
-def table(folders: Iterable[tuple[str, Path, Path]], sources: Sequence[str]) -> Table:
-    """Return a row for each clone: its pieces under the governor that recorded.
+def table(folders: Iterable[tuple[str, Sequence[Path], Path]], sources: Sequence[str]) -> Table:
+    """Return a row for each source: the pieces of its clones under the governor that recorded.
 
     *Spread* is the 9th less the 1st tenth of the recorded pieces of a task between two kinds of
     events, *off* how far the median of the clone's is from theirs. Both are means, weighted by the
     number of pieces. The other columns are of the pieces that are off most.
 
     Args:
-        folders: name of a workload, its first recording, and the recording of its clones.
+        folders: name of a workload, the recordings that are rebuilt, and that of its clones, which
+            took turns.
         sources: governors whose recordings were rebuilt, in the order of the clones.
     """
     rows = [
-        [workload, source, *_row(recorded, again)]
-        for workload, trace, played in folders
-        for source, recorded, again in _rebuilt(trace, played, sources)
+        [workload, source, *_row(pairs)]
+        for workload, traces, played in folders
+        for source, pairs in _rebuilt(traces, played, sources).items()
     ]
     return Table("", _HEADS, rows, 2)
 
 
 def _rebuilt(
-    trace: Path, played: Path, sources: Sequence[str]
-) -> Iterator[tuple[str, Program, list[Program]]]:
-    """Yield each source, what its recording is rebuilt to, and what its clone's ones are."""
-    first: dict[str, Program] = {}
-    for phase in events.phases(events.read(trace), trace):
-        if phase.governor in sources:
-            # The first run of a boot has another name and is not judged; the later one stays.
-            first[phase.governor] = build.build(phase, trace)
-    again: dict[str, list[Program]] = defaultdict(list)
+    traces: Sequence[Path], played: Path, sources: Sequence[str]
+) -> dict[str, list[_Pair]]:
+    """Return by source what each recording is rebuilt to, and what those of its clone are."""
+    found: dict[str, list[_Pair]] = {source: [] for source in sources}
+    for trace in traces:
+        # The first run of a boot has another name and is not judged; the later one stays.
+        last = {one.governor: one for one in events.phases(events.read(trace), trace)}
+        for source, pairs in found.items():
+            pairs.append((build.build(last[source], trace), []))
     for phase in events.phases(events.read(played), played):
-        source = sources[int(phase.workload.partition("-")[0])]
+        number, _, turn = phase.workload.partition("-")
+        source = sources[int(number)]
         if phase.governor == source:
-            again[source].append(build.build(phase, played))
-    for source in sources:
-        yield source, first[source], again[source]
+            _, again = found[source][int(turn) % len(traces)]
+            again.append(build.build(phase, played))
+    return found
 
 
-def _row(recorded: Program, again: Sequence[Program]) -> list[str | float | None]:
-    """Return what is told of a clone."""
+def _pieces(recorded: Program, again: Sequence[Program]) -> Iterator[_Piece]:
+    """Yield the pieces of a recording, and those of its clone."""
     theirs: dict[tuple[str, str], list[int]] = defaultdict(list)
     for task in (task for one in again for task in one.tasks):
         for pair, lengths in calibrate.pieces(task).items():
             theirs[task.name, pair] += lengths
-    found = [
-        (len(mine), mine, theirs[f"c{number}", pair], task.name, pair)
-        for number, task in enumerate(recorded.tasks)
-        for pair, mine in calibrate.pieces(task).items()
-        if min(len(mine), len(theirs[f"c{number}", pair])) >= _ENOUGH
-    ]
+    for number, task in enumerate(recorded.tasks):
+        for pair, mine in calibrate.pieces(task).items():
+            clone = theirs[f"c{number}", pair]
+            if min(len(mine), len(clone)) >= _ENOUGH:
+                yield len(mine), mine, clone, task.name, pair
+
+
+def _row(pairs: Iterable[_Pair]) -> list[str | float | None]:
+    """Return what is told of the clones of a source."""
+    found = [piece for recorded, again in pairs for piece in _pieces(recorded, again)]
     if not found:
         return [0, *[None] * 6]
     count = sum(n for n, *_ in found)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """The clone of a recording answers another governor as the program itself does.
 
-Each program is recorded in five boots under two governors. The first recording of each is rebuilt,
-and the clone is played under both, at six shifts against the tick. Replay of the same recording
-stands beside it: docs/clone.md.
+Each program is recorded in five boots under two governors. The first recordings of each are
+rebuilt, and their clones take turns under both, at six shifts against the tick. Replay of the first
+recording stands beside them: docs/clone.md.
 """
 
 import argparse
@@ -127,14 +127,20 @@ def by_regime(traces: Iterable[Path]) -> dict[str, list[Part]]:
     return found
 
 
-def _built(trace: Path, sources: Sequence[Regime]) -> dict[Regime, Program]:
-    """Return what is rebuilt of a boot, by the regime that recorded."""
-    phases = [one for one in events.phases(events.read(trace), trace) if one.workload != _WARM]
-    return {
-        one: build.build(next(each for each in phases if (each.governor, each.request_us)
-                              == (one.governor, one.request_us)), trace)
-        for one in sources
-    }  # fmt: skip
+def _built(traces: Sequence[Path], sources: Sequence[Regime]) -> dict[Regime, list[Program]]:
+    """Return what is rebuilt of the first boots, by the regime that recorded."""
+    found: dict[Regime, list[Program]] = {one: [] for one in sources}
+    for trace in traces[: session.REBUILT_MOST]:
+        phases = [one for one in events.phases(events.read(trace), trace) if one.workload != _WARM]
+        for one, programs in found.items():
+            wants = one.governor, one.request_us
+            programs.append(
+                build.build(
+                    next(each for each in phases if (each.governor, each.request_us) == wants),
+                    trace,
+                )
+            )
+    return found
 
 
 @contextmanager
@@ -160,11 +166,13 @@ def judged(
     with _folder(output) as folder:
         traces = (kept(recordings, workload) if recordings
                   else record(workload, place, folder, regimes, calls=calls))  # fmt: skip
-        real, programs = by_regime(traces), _built(traces[0], [*map(Regime, GOVERNORS)])
+        real, programs = by_regime(traces), _built(traces, [*map(Regime, GOVERNORS)])
         clones = session.corrected(programs, place)
-        for regime, clone in clones.items():
-            text = clone.text()
-            write_whole(folder / f"{workload}.{regime.governor}.clone", text, headed(text))
+        for regime, made in clones.items():
+            for number, clone in enumerate(made):
+                text = clone.text()
+                name = f"{workload}.{regime.governor}.{number}.clone"
+                write_whole(folder / name, text, headed(text))
         target = output and folder / f"{workload}.{PLAYED}"
         played = session.played([*clones.values()], regimes, place, target)
     yield from rows(workload, real, played)
@@ -200,7 +208,7 @@ def not_refused(workload: str, place: Place) -> list[str]:
     regimes = [Regime(REFUSED_UNDER, request_us=REQUEST_US), Regime(REFUSED_UNDER)]
     with scratch() as folder:
         traces = record(workload, place, folder, regimes)
-        real, programs = by_regime(traces), _built(traces[0], regimes[:1])
+        real, programs = by_regime(traces), _built(traces, regimes[:1])
     clones = session.corrected(programs, place)
     source = next(label for label, found in real.items()
                   if found[0].request_us == REQUEST_US)  # fmt: skip
@@ -347,8 +355,8 @@ def _pieces(args: argparse.Namespace) -> int:
     ]
     if not names:
         raise UserError(f"{args.judge}: no clones were kept there")
-    kept_ones = [(name, kept(args.judge, name)[0], args.judge / f"{name}.{PLAYED}")
-                 for name in names]  # fmt: skip
+    kept_ones = [(name, kept(args.judge, name)[: session.REBUILT_MOST],
+                  args.judge / f"{name}.{PLAYED}") for name in names]  # fmt: skip
     pieces.table(kept_ones, GOVERNORS).print(console())
     return 0
 

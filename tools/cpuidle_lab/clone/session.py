@@ -4,6 +4,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate, islice
 from pathlib import Path
 
 from cpuidle_lab.base.cache import cached
@@ -22,6 +23,8 @@ from cpuidle_lab.recording.columns import opened
 # has few of them: its medians scatter less than a regret.
 SHIFTS_NS = tuple(range(0, 3_900_000, 650_000))
 FEW_NS = SHIFTS_NS[::2]
+# Of one regime so many recordings are rebuilt at most: a first run has each of them once.
+REBUILT_MOST = len(FEW_NS)
 
 _MACHINE, _TURN_US, _LIMIT_S = "skx", 10, 3600
 # Least room for events, room for all else, and for the events of a step.
@@ -151,50 +154,67 @@ def calibrated(place: Place) -> dict[str, float]:
     return found
 
 
-def corrected(programs: Mapping[Regime, Program], place: Place) -> dict[Regime, Program]:
+def corrected(
+    programs: Mapping[Regime, Sequence[Program]], place: Place
+) -> dict[Regime, list[Program]]:
     """Return clones whose pieces have the recorded lengths under the recordings' regimes.
 
+    Clones of one regime take turns at the shifts of a first run.
+
     Args:
-        programs: of the recordings, with nothing taken out, by the regime that recorded.
+        programs: of the recordings, with nothing taken out, by the regime that recorded; of each
+            REBUILT_MOST at most.
         place: where they are played, all in one boot.
 
     Raises:
         UserError: a boot fails.
     """
     costs = calibrated(place)
-    recorded = [*programs.values()]
-    ways = (recorded, [calibrate.bare(one) for one in recorded])
-    clones = [calibrate.without(one, costs) for way in ways for one in way]
+    recorded = [
+        (regime, one, FEW_NS[turn :: len(every)])
+        for regime, every in programs.items()
+        for turn, one in enumerate(every)
+    ]
+    ways = [
+        (regime, calibrate.without(one, costs), shifts)
+        for bare in (False, True)
+        for regime, with_rcu, shifts in recorded
+        for one in [calibrate.bare(with_rcu) if bare else with_rcu]
+    ]
+    clones = [clone for _, clone, _ in ways]
     plans = [
         regime.plan(clone, _file(number), shift_ns=shift)
-        for number, (regime, clone) in enumerate(zip([*programs] * len(ways), clones, strict=True))
-        for shift in FEW_NS
+        for number, (regime, clone, shifts) in enumerate(ways)
+        for shift in shifts
     ]
     with scratch() as folder:
         trace = _record(place, plans, clones, folder, "Playing the clone to correct it")
-        rebuilt = [build.build(one, trace) for one in events.phases(events.read(trace), trace)]
-    turns = len(FEW_NS)
-    again = [rebuilt[n : n + turns] for n in range(0, len(rebuilt), turns)]
+        rebuilt = iter([build.build(one, trace)
+                        for one in events.phases(events.read(trace), trace)])  # fmt: skip
+    again = [[*islice(rebuilt, len(shifts))] for _, _, shifts in ways]
     played, bared = again[: len(recorded)], again[len(recorded) :]
-    found = {}
-    for regime, one, with_rcu, without_rcu in zip(programs, recorded, played, bared, strict=True):
+    found: dict[Regime, list[Program]] = {}
+    for (regime, one, _), with_rcu, without_rcu in zip(recorded, played, bared, strict=True):
         share = calibrate.share_of(one, with_rcu, without_rcu)
         most, least = (calibrate.corrected(one, each, costs) for each in (with_rcu, without_rcu))
         own = calibrate.between(most, least, share)
-        found[regime] = calibrate.without(calibrate.freeing(one, share), costs, own)
+        made = calibrate.without(calibrate.freeing(one, share), costs, own)
+        found.setdefault(regime, []).append(made)
     return found
 
 
 def played(
-    clones: Sequence[Program],
+    clones: Sequence[Sequence[Program]],
     regimes: Sequence[Regime],
     place: Place,
     kept: Path | None = None,
 ) -> list[dict[str, list[Part]]]:
-    """Return the recordings of each clone, by label of the regime; one for each shift.
+    """Return the recordings of each source's clones, by label of the regime; one for each shift.
+
+    Clones of one source take turns at the shifts.
 
     Args:
-        clones: what is played, all in one boot.
+        clones: what is played, all in one boot, by source.
         regimes: under which each is played.
         place: where.
         kept: file that gets the recording.
@@ -202,15 +222,18 @@ def played(
     Raises:
         UserError: the boot fails.
     """
+    files = [clone for every in clones for clone in every]
+    starts = accumulate(map(len, clones), initial=0)
     plans = [
-        regime.plan(clone, _file(number), shift_ns=shift, workload=f"{number}-{turn}")
-        for number, clone in enumerate(clones)
+        regime.plan(every[turn % len(every)], _file(start + turn % len(every)), shift_ns=shift,
+                    workload=f"{source}-{turn}")
+        for source, (start, every) in enumerate(zip(starts, clones, strict=False))
         for regime in regimes
         for turn, shift in enumerate(SHIFTS_NS)
-    ]
+    ]  # fmt: skip
     with scratch() as folder:
         names = ", ".join(regime.governor for regime in regimes)
-        trace = _record(place, plans, clones, folder, f"Playing the clone under {names}")
+        trace = _record(place, plans, files, folder, f"Playing the clone under {names}")
         found = by_clone(trace)
         if kept:
             trace.replace(kept)

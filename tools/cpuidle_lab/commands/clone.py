@@ -32,7 +32,8 @@ events of `capture --clone` or `lab --causes`. The clone is run under the govern
 requests that recorded, too, two at least. Where it differs from a recording it gives no figure.
 A figure comes from clone or replay, the one that may be off by less. Beyond 10 points it is
 withheld.
-Several recordings of one governor tell the scatter of the program itself.
+Several recordings of one governor tell the scatter of the program itself. Of those of the first
+governor three at most are rebuilt, and their clones take turns.
 
 exit codes: 0 done, 1 failed, or the workload is not rebuilt well enough, 2 wrong usage,
 130 interrupted
@@ -45,7 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("trace", type=Path, metavar="TRACE", help="trace.dat with the events that a clone needs")
     add("others", nargs="*", type=Path, metavar="TRACE",
         help="the same workload under other governors, to check the clone by")  # fmt: skip
-    add("-o", "--output", type=Path, metavar="FILE", help="write the program")
+    add("-o", "--output", type=Path, metavar="FILE",
+        help="write the program of the first recording")  # fmt: skip
     add("--scrub", action="store_true", help="without names of tasks and workload")
     add("--governors", metavar="LIST", help="run the clone under these; menu is the kernel's own")
     add("--workload", metavar="NAME", help="of several in the recording (default: the first)")
@@ -61,17 +63,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Rebuild, play, judge, show."""
-    from cpuidle_lab.clone import build, calibrate, events, session
+    from cpuidle_lab.clone import calibrate, events, session
 
     if not (args.governors or args.output):
         raise UserError("give --governors to compare, or -o to write the program", USAGE)
     wanted = [_governor(name) for name in args.governors.split(",")] if args.governors else []
-    phase = _phase(args, events.phases(events.read(args.trace), args.trace))
-    part, sentence = events.part_of(phase)
-    program = build.build(part, args.trace, shared=not args.hardware, pin=args.pin)
+    phases = events.phases(events.read(args.trace), args.trace)
+    phase = _phase(args, phases)
     place = session.Place(args.machine or str(args.trace), args.kernel)
-    notes = [sentence] if sentence else []
     if args.output:
+        program, notes = _rebuilt(args, phase, args.trace)
         made = calibrate.without(program, session.calibrated(place))
         _write(args.output, made.scrubbed() if args.scrub else made)
         if not args.json:
@@ -79,7 +80,18 @@ def run(args: argparse.Namespace) -> int:
             print(
                 printable(f"written: {args.output}, {len(program.tasks)} tasks; left out: {left}")
             )
-    return _compare(args, (phase, program), wanted, place, notes) if wanted else 0
+    return _compare(args, phase, phases, wanted, place) if wanted else 0
+
+
+def _rebuilt(
+    args: argparse.Namespace, phase: "PhaseEvents", path: Path
+) -> tuple["Program", list[str]]:
+    """Return the program of a phase, and a sentence if less than the whole is rebuilt."""
+    from cpuidle_lab.clone import build, events
+
+    part, sentence = events.part_of(phase)
+    program = build.build(part, path, shared=not args.hardware, pin=args.pin)
+    return program, [sentence] if sentence else []
 
 
 def _write(path: Path, program: "Program") -> None:
@@ -120,6 +132,31 @@ def _phase(args: argparse.Namespace, phases: Sequence["PhaseEvents"]) -> "PhaseE
     return chosen[0]
 
 
+def _alike(
+    first: "PhaseEvents", phases: Sequence["PhaseEvents"], path: Path, others: Sequence[Path]
+) -> tuple[list[tuple["PhaseEvents", Path]], list[str]]:
+    """Return the phases that are rebuilt, with their files, and sentences on those that cannot be.
+
+    Args:
+        first: the phase that is rebuilt in any case.
+        phases: of its file.
+        path: that file.
+        others: further files that have a phase of the same regime.
+    """
+    from cpuidle_lab.clone import events, session
+
+    found, notes = [(phase, path) for phase in phases], list[str]()
+    for other in others:
+        try:
+            found += [(phase, other) for phase in events.phases(events.read(other), other)]
+        except UserError as error:
+            notes.append(f"one recording is not rebuilt, and checks the clone alone: {error}")
+    wants = first.workload, first.governor, first.request_us
+    more = [(phase, file) for phase, file in found if phase is not first
+            and (phase.workload, phase.governor, phase.request_us) == wants]  # fmt: skip
+    return [(first, path), *more][: session.REBUILT_MOST], notes
+
+
 def _real(args: argparse.Namespace, workload: str) -> dict[str, list["Part"]]:
     """Return the phases of a workload by the label of the regime that recorded."""
     from cpuidle_lab.crossval.parts import parts
@@ -136,16 +173,15 @@ def _real(args: argparse.Namespace, workload: str) -> dict[str, list["Part"]]:
 
 def _compare(
     args: argparse.Namespace,
-    source: tuple["PhaseEvents", "Program"],
+    phase: "PhaseEvents",
+    phases: Sequence["PhaseEvents"],
     wanted: Sequence["Regime"],
     place: "Place",
-    notes: Sequence[str],
 ) -> int:
-    """Play the clone, and show what came of it; return the exit code."""
+    """Play the clones of a phase and of those alike; show the results; return the exit code."""
     from cpuidle_lab.clone import believe, judge, session
 
-    phase, program = source
-    real = _real(args, program.name)
+    real = _real(args, phase.workload)
     recorders = {label: session.Regime.of(found[0]) for label, found in real.items()}
     wants = phase.governor, phase.request_us
     own = next(
@@ -153,22 +189,27 @@ def _compare(
         None,
     )
     if own is None:
-        raise UserError(f"{args.trace}: no decisions of {program.governor} are in it")
+        raise UserError(f"{args.trace}: no decisions of {phase.governor} are in it")
     for label in recorders:
         series = label.partition("@")[2].partition(",")[0]
         if series not in ("", place.kernel):
             raise UserError(f"{label} recorded: give --kernel {series}", USAGE)
     every = dict.fromkeys([recorders[own], *recorders.values(), *wanted])
-    clones = session.corrected({recorders[own]: program}, place)
+    others = [part.path for part in real[own] if part.path != args.trace]
+    alike, unread = _alike(phase, phases, args.trace, list(dict.fromkeys(others)))
+    rebuilt = [_rebuilt(args, *one) for one in alike]
+    notes = list(dict.fromkeys(sentence for _, parts in rebuilt for sentence in parts))
+    clones = session.corrected({recorders[own]: [program for program, _ in rebuilt]}, place)
     (played,) = session.played([*clones.values()], list(every), place)
     found = judge.verdict(own, real, played, whole=not notes)
-    others = [label for label in found.clones if label not in real]
-    beliefs = believe.believed(own, real, found, others)
+    wants_figure = [label for label in found.clones if label not in real]
+    beliefs = believe.believed(own, real, found, wants_figure)
+    told = [*notes, *unread]
     if args.json:
-        print(json.dumps(_as_json(found, beliefs, notes), indent=2))
+        print(json.dumps(_as_json(found, beliefs, told), indent=2))
     else:
-        left = [*notes, *(f"left out: {sentence}" for sentence in program.left_out)]
-        _show(found, beliefs, left)
+        left = dict.fromkeys(text for program, _ in rebuilt for text in program.left_out)
+        _show(found, beliefs, [*told, *(f"left out: {sentence}" for sentence in left)])
     refused = found.why and not beliefs
     return FAILURE if refused or any(one.withheld for one in beliefs.values()) else 0
 
