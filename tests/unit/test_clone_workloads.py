@@ -12,10 +12,11 @@ import pytest
 
 from cpuidle_lab.base.errors import FAILURE, USAGE, UserError
 from cpuidle_lab.cli import main
-from cpuidle_lab.clone import session
+from cpuidle_lab.clone import believe, judge, session
 from cpuidle_lab.clone.believe import Belief
 from cpuidle_lab.clone.program import Kind, Program, Step, Task
 from cpuidle_lab.clone.session import Place
+from cpuidle_lab.crossval import own
 from cpuidle_lab.lab import LabRun
 from tests.proofs.clone import lines as lines_of
 from tests.proofs.clone import pieces, run
@@ -206,3 +207,26 @@ def test_clones_that_were_not_played_under_all_governors_are_one_sentence(
     monkeypatch.setattr(session, "by_clone", lambda _: [{"teo_ng": []}] * 2)
     assert main(["experiment", "clone", "--all", "--only", "redis", "--judge", "kept"]) == FAILURE
     assert "no clone was played under wteo; play it with --all" in capsys.readouterr().out
+
+
+def test_recordings_under_which_no_clone_was_played_are_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one: Any = [SimpleNamespace()]
+    kept = dict.fromkeys((*run.GOVERNORS, "menu@6.12"), one)
+    wanted: list[list[str]] = []
+
+    def verdict(_source: str, real: dict[str, Any], played: dict[str, Any]) -> SimpleNamespace:
+        return SimpleNamespace(checks=[check(label, told([50.0])) for label in real], clones=played)
+
+    def believed(*args: Any) -> dict[str, Any]:
+        wanted.append(args[-1])
+        return {}
+
+    monkeypatch.setattr(judge, "verdict", verdict)
+    monkeypatch.setattr(judge, "Told", lambda _: told([50.0]))
+    monkeypatch.setattr(own, "play", lambda *_, **__: SimpleNamespace(regret=50.0))
+    monkeypatch.setattr(believe, "believed", believed)
+    rows = [*run.rows("redis", kept, [dict.fromkeys(run.GOVERNORS, one)] * 2)]
+    assert [line.check.regime for line in rows] == [*run.GOVERNORS] * 2
+    assert wanted == [[], []]

@@ -187,9 +187,12 @@ def rows(
 
     Args:
         workload: its name.
-        real: its recordings, by label of the regime.
+        real: its recordings, by label of the regime; those under which no clone was played are
+            left out.
         played: those of the clone of each of GOVERNORS.
     """
+    # Kept recordings may have more regimes than clones were played under.
+    real = {label: parts for label, parts in real.items() if label in played[0]}
     for source, one in zip(GOVERNORS, played, strict=True):
         known = {label: real[label] for label in GOVERNORS}
         beliefs = believe.believed(
