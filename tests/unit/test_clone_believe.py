@@ -2,12 +2,14 @@
 """Choice between replay and clone, and the uncertainty of its figure."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from cpuidle_lab.clone import believe, judge
+from cpuidle_lab.base.errors import UserError
+from cpuidle_lab.clone import believe, events, judge
 from cpuidle_lab.commands import clone as command
 from tests.unit.test_clone import check, told
 
@@ -89,3 +91,32 @@ def test_replay_of_a_bounded_recorder_or_of_few_intervals_has_no_figure(
     assert beliefs(monkeypatch, 1.0, 3.0, request_us=2).by == "clone"
     assert beliefs(monkeypatch, 1.0, 30.0, request_us=2).withheld
     assert beliefs(monkeypatch, 1.0, 30.0, judged=30).withheld
+
+
+def test_recordings_alike_are_rebuilt_as_far_as_they_can_be(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def phase(name: str, governor: str = "teo_ng", request_us: int | None = None) -> Any:
+        return SimpleNamespace(name=name, workload="redis", governor=governor,
+                               request_us=request_us)  # fmt: skip
+
+    files = {
+        "a": [phase("other", "menu_ng"), phase("first"), phase("again")],
+        "b": [phase("quick", request_us=2), phase("next")],
+        "c": [phase("fourth")],
+    }
+
+    def read(path: Path) -> list[Any]:
+        if str(path) not in files:
+            raise UserError(f"{path}: has no event sched_switch")
+        return files[str(path)]
+
+    monkeypatch.setattr(events, "read", read)
+    monkeypatch.setattr(events, "phases", lambda found, _: found)
+    others = [Path(name) for name in ("bare", "b", "c")]
+    found, notes = command._alike(files["a"][1], files["a"], Path("a"), others)
+    told_of = [(one.name, str(path)) for one, path in found]  # type: ignore[attr-defined]
+    assert told_of == [("first", "a"), ("again", "a"), ("next", "b")]
+    assert notes == [
+        "one recording is not rebuilt, and checks the clone alone: bare: has no event sched_switch"
+    ]
