@@ -17,6 +17,8 @@ ROUNDS, PIECE_NS, SLEEP_NS = 40, 50_000, 1_700_000
 NS_PER_MS = 1_000_000
 # From the beginning to the timer of the watchdog.
 WATCHDOG_NS = 60_000_000
+# Longer than the watchdog's least period, which is 0.4 s.
+LONG_NS = 600 * NS_PER_MS
 # Of the kernel and the player, in a piece of work.
 COST_MOST_NS = 15_000
 # Of work, by each wake-up of the other CPU.
@@ -164,6 +166,21 @@ def test_a_server_goes_to_the_cpu_of_its_client_as_in_a_program(tmp_path: Path) 
     assert all(counts[f"c{number}"] > 10 for number in range(3, 7)), "children of the shell"
     where = [cpu for cpu, told in ran if told["next_comm"] == "c1"]
     assert where.index(0) <= ROUNDS, "the count of turns of the player's shell keeps it away"
+
+
+@pytest.mark.lab
+def test_the_watchdog_comes_once_in_a_phase_that_is_longer_than_its_least_period(
+    tmp_path: Path,
+) -> None:
+    steps = [Step(Kind.UNTIL), Step(Kind.SLEEP, LONG_NS), Step(Kind.END)]
+    made = Program("long", "menu_ng", LONG_NS, 0, [Task("a", steps=steps)], watchdog_ns=WATCHDOG_NS)
+    script = Session("skx", [play.plan(made, "clone", "menu_ng")], (*events.CLONE_EVENTS,)).script()
+    boot = LabRun(script, files=play.files({"clone": made}), real_time=False)
+    trace = run_lab(boot, tmp_path / "out").check().files / TRACE
+    (phase,) = events.phases(events.read(trace), trace)
+    expired = [one.cpu for one in phase.events
+               if one.name == "hrtimer_expire_entry" and events.WATCHDOG in one.text]  # fmt: skip
+    assert sorted(expired) == [0, 1]
 
 
 @pytest.mark.lab
