@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """A clone in the lab: its own recording, rebuilt, is the program that was played."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -43,14 +44,20 @@ def test_the_recording_of_a_clone_has_its_work_posts_and_sleeps(tmp_path: Path) 
     due = [Step(Kind.UNTIL, at * NS_PER_MS, late=True) for at in (10, 9, 20)]
     late = Task("late", steps=[one for step in due for one in (step, run)])
     made = Program("talk", "menu_ng", 150_000_000, 0, [*tasks, late], watchdog_ns=WATCHDOG_NS)
-    plans = [play.plan(made, "clone", "menu_ng", shift_ns=1_000_000)]
+    long_steps = [Step(Kind.UNTIL), Step(Kind.SLEEP, LONG_NS), Step(Kind.END)]
+    long = replace(made, name="long", length_ns=LONG_NS, tasks=[Task("long", steps=long_steps)])
+    plans = [play.plan(long, "long", "menu_ng"),
+             play.plan(made, "clone", "menu_ng", shift_ns=1_000_000)]  # fmt: skip
     script = Session("skx", plans, (OUR_EVENTS, *events.CLONE_EVENTS)).script()
-    files = play.files({"clone": made})
+    files = play.files({"clone": made, "long": long})
     result = run_lab(LabRun(script, files=files, real_time=False), tmp_path / "out").check()
     trace = result.files / TRACE
-    (phase,) = events.phases(events.read(trace), trace)
+    longer, phase = events.phases(events.read(trace), trace)
+    expired = [one.cpu for one in longer.events
+               if one.name == "hrtimer_expire_entry" and events.WATCHDOG in one.text]  # fmt: skip
+    assert sorted(expired) == [0, 1], "the restarted watchdog comes once"
     assert (phase.governor, phase.workload) == ("menu_ng", "talk")
-    learned = phase.start_ns - min(e.ts for e in events.read(trace) if e.name == "cil_decision")
+    learned = longer.start_ns - min(e.ts for e in events.read(trace) if e.name == "cil_decision")
     assert learned < LEARNED_MOST_NS, "the governor has seen the player start"
     told = [e.ts - phase.start_ns for e in events.read(trace) if "pm_suspend_timer" in e.text]
     assert min(map(abs, told)) < TICK_NS, "the console's timer is none of the beginning"
@@ -166,21 +173,6 @@ def test_a_server_goes_to_the_cpu_of_its_client_as_in_a_program(tmp_path: Path) 
     assert all(counts[f"c{number}"] > 10 for number in range(3, 7)), "children of the shell"
     where = [cpu for cpu, told in ran if told["next_comm"] == "c1"]
     assert where.index(0) <= ROUNDS, "the count of turns of the player's shell keeps it away"
-
-
-@pytest.mark.lab
-def test_the_watchdog_comes_once_in_a_phase_that_is_longer_than_its_least_period(
-    tmp_path: Path,
-) -> None:
-    steps = [Step(Kind.UNTIL), Step(Kind.SLEEP, LONG_NS), Step(Kind.END)]
-    made = Program("long", "menu_ng", LONG_NS, 0, [Task("a", steps=steps)], watchdog_ns=WATCHDOG_NS)
-    script = Session("skx", [play.plan(made, "clone", "menu_ng")], (*events.CLONE_EVENTS,)).script()
-    boot = LabRun(script, files=play.files({"clone": made}), real_time=False)
-    trace = run_lab(boot, tmp_path / "out").check().files / TRACE
-    (phase,) = events.phases(events.read(trace), trace)
-    expired = [one.cpu for one in phase.events
-               if one.name == "hrtimer_expire_entry" and events.WATCHDOG in one.text]  # fmt: skip
-    assert sorted(expired) == [0, 1]
 
 
 @pytest.mark.lab
