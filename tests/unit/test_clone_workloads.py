@@ -72,6 +72,21 @@ def test_chosen_workloads_are_named_if_they_do_not_pass(
     assert missed == [f"missed: {name}: does not pass the gates" for name in ("idle", "fio-1")]
 
 
+def test_the_short_form_has_programs_one_that_is_refused_and_two_regimes(
+    regrets: dict[str, tuple[float, float]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    regrets |= dict.fromkeys(run.CASES, GOOD)
+    monkeypatch.setattr(run, "not_refused", lambda name, _: [f"{name}: is not refused"])
+    monkeypatch.setattr(run, "two_regimes", lambda seed: [f"round is {seed} us"])
+    assert main(["experiment", "clone"]) == FAILURE
+    said = capsys.readouterr().out.splitlines()
+    missed = [line for line in said if line.startswith("missed")]
+    assert missed == ["missed: stress-switch: is not refused", "missed: round is 1 us"]
+    assert all(sum(line.startswith(f"{name}: ") for line in said) == 4 for name in run.CASES)
+
+
 def test_a_clone_within_the_gates_may_miss_the_limit_of_another_governor(
     regrets: dict[str, tuple[float, float]],
     tmp_path: Path,
@@ -128,6 +143,7 @@ def test_figures_of_other_governors_are_judged_by_the_facts(
         (["--all", "--only", "nonsense"], 2, "unknown case 'nonsense'"),
         (["--all", "--only", "redis", "--judge", "nowhere"], 1, "trace.dat: cannot be read"),
         (["--only", "redis", "--judge", "nowhere"], 1, "trace.dat: cannot be read"),
+        (["--only", "two-regimes", "--judge", "nowhere"], USAGE, "has no recordings that --judge"),
         (["--pieces"], USAGE, "--pieces needs --judge and the folder"),
         (["--judge", "nowhere", "--pieces"], 1, "nowhere: no clones were kept there"),
         (["--judge", "nowhere", "--pieces", "--only", "redis"], 1, "cannot be read"),

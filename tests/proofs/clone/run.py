@@ -329,18 +329,26 @@ def _show(lines: Sequence[Line], output: Path | None) -> None:
         write_whole(output / f"{drawn.name}.svg", plots.svg(drawn), marked(plots.MARK))
 
 
+def _case(name: str, args: argparse.Namespace, missed: list[str]) -> list[Line]:
+    """Return the rows of a chosen case; one that must be refused has none."""
+    if name in REFUSED and args.calls and not args.judge:
+        missed += not_refused(name, _place(name, args))
+        return []
+    return _lines(name, args, missed)
+
+
 def chosen(args: argparse.Namespace) -> list[str]:
     """Judge the cases that were chosen; return what is missed."""
-    lines: list[Line] = []
     missed: list[str] = []
-    names = [*CASES, *([] if args.judge else [*REFUSED, REGIMES])]
-    for name in _names(args.only, REGIMES) or names:
-        if name == REGIMES and not args.judge:
-            missed += two_regimes(args.seed)
-        elif name in REFUSED and args.calls and not args.judge:
-            missed += not_refused(name, _place(name, args))
-        else:
-            lines += _lines(name, args, missed)
+    names = _names(args.only, REGIMES) or [*CASES, *([] if args.judge else [*REFUSED, REGIMES])]
+    if REGIMES in names and args.judge:
+        raise UserError(f"{REGIMES}: has no recordings that --judge takes", USAGE)
+    cases = [name for name in names if name != REGIMES]
+    done = side_by_side([partial(_case, name, args, missed) for name in cases])
+    if REGIMES in names:
+        # It boots machines side by side itself.
+        missed += two_regimes(args.seed)
+    lines = [line for found in done for line in found]
     _show(lines, args.output)
     return [*missed, *(sentence for line in lines for sentence in line.sentences())]
 
