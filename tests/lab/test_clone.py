@@ -33,17 +33,22 @@ def test_the_recording_of_a_clone_has_its_work_posts_and_sleeps(tmp_path: Path) 
     run = Step(Kind.RUN, PIECE_NS)
     asks = [Step(Kind.SLEEP, SLEEP_NS), run, Step(Kind.POST, 1), run, Step(Kind.WAIT), run]
     # The answer comes after the other task has begun to wait: else it need not sleep.
-    child = [run, Step(Kind.FORK, 2), run, Step(Kind.REAP, 2), run]
+    # The process that is reaped last exits first, which wakes its parent, too.
+    child = [run, Step(Kind.FORK, 2), run, Step(Kind.FORK, 4), run,
+             Step(Kind.REAP, 2), run, Step(Kind.REAP, 4), run]  # fmt: skip
     answers = [Step(Kind.WAIT), Step(Kind.RUN, 2 * PIECE_NS), Step(Kind.POST, 0), run]
     tasks = [
         Task("asks", steps=[Step(Kind.UNTIL), *(asks * ROUNDS), *child, Step(Kind.END)]),
         Task("answers", cpu=1, steps=[*(answers * ROUNDS), Step(Kind.EXIT)], process=True),
-        Task("child", steps=[run, Step(Kind.EXIT)], process=True),
+        Task("child", steps=[run, Step(Kind.SLEEP, SLEEP_NS), Step(Kind.EXIT)], process=True),
     ]
+    brief = Task("brief", steps=[run, Step(Kind.EXIT)], process=True)
     # It is late for the second deadline, and does not sleep there.
     due = [Step(Kind.UNTIL, at * NS_PER_MS, late=True) for at in (10, 9, 20)]
     late = Task("late", steps=[one for step in due for one in (step, run)])
-    made = Program("talk", "menu_ng", 150_000_000, 0, [*tasks, late], watchdog_ns=WATCHDOG_NS)
+    made = Program(
+        "talk", "menu_ng", 150_000_000, 0, [*tasks, late, brief], watchdog_ns=WATCHDOG_NS
+    )
     long_steps = [Step(Kind.UNTIL), Step(Kind.SLEEP, LONG_NS), Step(Kind.END)]
     long = replace(made, name="long", length_ns=LONG_NS, tasks=[Task("long", steps=long_steps)])
     plans = [play.plan(long, "long", "menu_ng"),

@@ -472,11 +472,18 @@ static void reap_others(void)
 		forget(pid);
 }
 
+/* An exit of any child wakes its parent. To wait for one alone would miss the others'. */
 static void reap(struct task *task)
 {
-	while (waitpid(task->pid, NULL, 0) < 0 && errno == EINTR)
-		;
-	task->pid = 0;
+	pid_t pid;
+
+	while (task->pid) {
+		pid = waitpid(-1, NULL, __WNOTHREAD);
+		if (pid > 0)
+			forget(pid);
+		else if (errno != EINTR)
+			die("has no child to wait for");
+	}
 	reap_others();
 }
 
