@@ -9,7 +9,7 @@ import pytest
 
 from cpuidle_lab.clone import build, calibrate, events, session
 from cpuidle_lab.clone.play import ClonePlan
-from cpuidle_lab.clone.program import Kind, Program, Step, Task
+from cpuidle_lab.clone.program import TICK_NS, Kind, Program, Step, Task
 from cpuidle_lab.clone.session import Place, Regime
 from tests.unit.test_clone import BEGIN, END, Recording, lines
 
@@ -292,10 +292,13 @@ def test_clones_of_several_recordings_take_turns(monkeypatch: pytest.MonkeyPatch
     made = session.corrected({Regime("menu"): recorded, Regime("teo_ng"): alone}, Place())
     each = [[one.start_ns for one in every] for every in made.values()]
     assert each == [[0, 1, 2], [9]]
-    turns = [*enumerate(session.FEW_NS), *((9, shift) for shift in session.FEW_NS)]
+    # Each begins where the first one does by that shift.
+    turns = [(turn, (shift - turn) % TICK_NS) for turn, shift in enumerate(session.FEW_NS)]
+    turns += [(9, shift) for shift in session.FEW_NS]
     assert boots == [turns * 2]
     session.played([*made.values()], [Regime("menu"), Regime("wteo")], Place())
-    some = [(turn % 3, shift) for turn, shift in enumerate(session.SHIFTS_NS)]
+    some = [(turn % 3, (shift - turn % 3) % TICK_NS)
+            for turn, shift in enumerate(session.SHIFTS_NS)]  # fmt: skip
     assert boots[-1] == [*some * 2, *((9, shift) for shift in session.SHIFTS_NS)] + [
         (9, shift) for shift in session.SHIFTS_NS
     ]

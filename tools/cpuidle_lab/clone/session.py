@@ -12,7 +12,7 @@ from cpuidle_lab.base.errors import UserError
 from cpuidle_lab.base.files import scratch
 from cpuidle_lab.base.settings import Setting
 from cpuidle_lab.clone import build, calibrate, events, play, progress
-from cpuidle_lab.clone.program import Program
+from cpuidle_lab.clone.program import TICK_NS, Program
 from cpuidle_lab.crossval.parts import Part, parts
 from cpuidle_lab.lab.keys import key_of
 from cpuidle_lab.lab.run import LabRun, run_lab
@@ -154,6 +154,14 @@ def calibrated(place: Place) -> dict[str, float]:
     return found
 
 
+def _shift_ns(shift_ns: int, clone: Program, first: Program) -> int:
+    """Return by how much later than recorded a clone begins, as the first one does by a shift.
+
+    Recordings meet the tick at other points. So shifts of each its own would not cover a tick.
+    """
+    return (first.start_ns + shift_ns - clone.start_ns) % TICK_NS
+
+
 def corrected(
     programs: Mapping[Regime, Sequence[Program]], place: Place
 ) -> dict[Regime, list[Program]]:
@@ -171,7 +179,7 @@ def corrected(
     """
     costs = calibrated(place)
     recorded = [
-        (regime, one, FEW_NS[turn :: len(every)])
+        (regime, one, [_shift_ns(shift, one, every[0]) for shift in FEW_NS[turn :: len(every)]])
         for regime, every in programs.items()
         for turn, one in enumerate(every)
     ]
@@ -225,11 +233,12 @@ def played(
     files = [clone for every in clones for clone in every]
     starts = accumulate(map(len, clones), initial=0)
     plans = [
-        regime.plan(every[turn % len(every)], _file(start + turn % len(every)), shift_ns=shift,
-                    workload=f"{source}-{turn}")
+        regime.plan(every[place], _file(start + place), workload=f"{source}-{turn}",
+                    shift_ns=_shift_ns(shift, every[place], every[0]))
         for source, (start, every) in enumerate(zip(starts, clones, strict=False))
         for regime in regimes
         for turn, shift in enumerate(SHIFTS_NS)
+        for place in [turn % len(every)]
     ]  # fmt: skip
     with scratch() as folder:
         names = ", ".join(regime.governor for regime in regimes)
