@@ -4,6 +4,7 @@
 import contextlib
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +15,7 @@ from cpuidle_lab.base.errors import FAILURE, USAGE, UserError
 from cpuidle_lab.cli import main
 from cpuidle_lab.clone import believe, judge, session
 from cpuidle_lab.clone.believe import Belief
-from cpuidle_lab.clone.program import Kind, Program, Step, Task
+from cpuidle_lab.clone.program import TICK_NS, Kind, Program, Step, Task
 from cpuidle_lab.clone.session import Place
 from cpuidle_lab.crossval import own
 from cpuidle_lab.lab import LabRun
@@ -246,3 +247,12 @@ def test_recordings_under_which_no_clone_was_played_are_left_out(
     rows = [*run.rows("redis", kept, [dict.fromkeys(run.GOVERNORS, one)] * 2)]
     assert [line.check.regime for line in rows] == [*run.GOVERNORS] * 2
     assert wanted == [[], []]
+
+
+def test_clones_of_the_rebuilt_boots_reach_all_places_of_a_tick() -> None:
+    shifts = enumerate(session.SHIFTS_NS)
+    waits = [1000 * run._WAITS_US[boot] for boot in run._REBUILT]
+    assert len(waits) == session.REBUILT_MOST
+    places = sorted((waits[turn % len(waits)] + shift) % TICK_NS for turn, shift in shifts)
+    steps = [after - before for before, after in pairwise([*places, places[0] + TICK_NS])]
+    assert max(steps) < 1.2 * TICK_NS / len(places)
